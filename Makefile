@@ -8,7 +8,8 @@ UV     := $(shell command -v uv 2>/dev/null)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg test-pg15 mutants chaos check docs format baseline bench lock clean
+.PHONY: help demo test test-pg test-pg15 mutants chaos check docs format baseline sync bench lock clean
+.PHONY: format-is-right types imports names compiled
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,13 +35,26 @@ mutants: $(VENV)/.dev ## edits that a test must notice, one by one; slow, not pa
 chaos: $(VENV)/.dev ## faults at random under load for MINUTES=5, then a check of everything; writes docs/proof.md; SEED=n repeats a run
 	$(BIN)/python -m tests.faults.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) --record
 
-check: $(VENV)/.dev ## format, lint, strict types, import contracts, names in the strings of tests
+check: format-is-right types imports names ## format, lint, strict types, import contracts, names in strings, words, class names
+
+# Each by itself, so that `make --jobs=2 check` keeps two cores busy.
+format-is-right: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples
+
+imports: $(VENV)/.dev
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 0 tests/unit/test_names_in_strings.py
+
+names: $(VENV)/.dev
+	$(BIN)/pytest -n 0 tests/unit/test_names_in_strings.py tests/unit/test_words.py
+
+# Collecting compiles every test with its assertions, once for all workers of `make test`, which begin at the same time.
+compiled: $(VENV)/.dev
+	$(BIN)/pytest -n 0 --collect-only -q > /dev/null
 
 docs: $(VENV)/.docs ## the documentation as a site, in site/; no broken link, no page outside of the navigation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -52,6 +66,9 @@ format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixe
 baseline: $(VENV)/.dev ## freeze the schema folder as version 0001; only before the first release; see docs/store.md
 	$(BIN)/python -m tests.upgrades.baseline
 
+sync: $(VENV)/.dev ## write the commands that block from the asynchronous ones, after one was added
+	$(BIN)/python -m tests.runtime.sync_commands
+
 bench: $(VENV)/.bench ## the benchmarks, side by side with peers; ONLY=name runs one of them
 	$(BIN)/python -m bench $(ONLY)
 
@@ -59,11 +76,11 @@ COMPILE := uv pip compile --universal --generate-hashes --no-header -q
 
 lock: ## resolve the dependencies again into requirements/ (needs uv)
 	$(COMPILE) pyproject.toml --extra embedded --extra http --group build -o requirements/run.txt
-	$(COMPILE) pyproject.toml --extra embedded --extra http --extra telemetry --extra sentry --group build --group dev -o requirements/dev.txt -c requirements/run.txt
+	$(COMPILE) pyproject.toml --extra embedded --extra extract --extra http --extra telemetry --extra sentry --extra psycopg --extra redis --extra kafka --extra nats --group build --group dev -o requirements/dev.txt -c requirements/run.txt
 	$(COMPILE) pyproject.toml --extra embedded --extra http --group build --group bench --no-strip-extras -o requirements/bench.txt -c requirements/run.txt
 	$(COMPILE) --group build -o requirements/build.txt -c requirements/run.txt
 	$(COMPILE) --group docs -o requirements/docs.txt -c requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra http --extra telemetry --extra sentry -o requirements/image.txt -c requirements/run.txt -c requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra http --extra telemetry --extra sentry --extra redis --extra kafka --extra nats -o requirements/image.txt -c requirements/run.txt -c requirements/dev.txt
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) site .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -84,16 +101,14 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 
 # The peers come on top of what is there: they share our lock, so nothing of ours moves.
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
-	@$(call install,requirements/bench.txt)
+	@$(call add,requirements/bench.txt)
 	@touch $@
 
 # The tools of the site share our lock as well.
 $(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
-	@$(call install,requirements/docs.txt)
+	@$(call add,requirements/docs.txt)
 	@touch $@
 
-install = echo "Setting up $(VENV) from $(1) …" && \
-  $(if $(UV),uv pip install -q --python $(BIN)/python --require-hashes -r $(1) && \
-             uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .,\
-             $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(1) && \
-             $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .)
+PIP := $(if $(UV),uv pip install -q --python $(BIN)/python,$(BIN)/python -m pip install -q --disable-pip-version-check)
+add = echo "Setting up $(VENV) from $(1) …" && $(PIP) --require-hashes -r $(1)
+install = $(call add,$(1)) && $(PIP) --no-deps --no-build-isolation -e .

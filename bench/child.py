@@ -11,7 +11,7 @@ TIMEOUT_S = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ChildRun:
     """What a child did, counted in its database, and how long that took by its own clock."""
 
     units: int
@@ -30,7 +30,7 @@ class Run:
         return cls(**json.loads(output.splitlines()[-1]))
 
 
-async def run_child(module: str, arguments: Sequence[object], expected: int) -> Run:
+async def run_child(module: str, arguments: Sequence[object], expected: int) -> ChildRun:
     """Run `python -m module arguments…` to its end; raises where it did not do exactly what was expected.
 
     What it says about errors goes to our own terminal.
@@ -45,7 +45,7 @@ async def run_child(module: str, arguments: Sequence[object], expected: int) -> 
         raise
     if child.returncode != 0:
         raise RuntimeError(f"Expected {module} to end with code 0, found {child.returncode}; see above")
-    run = Run.read(output.decode())
+    run = ChildRun.read(output.decode())
     if run.units != expected:
         raise RuntimeError(f"Expected {expected} of {module}, found {run.units}")
     return run

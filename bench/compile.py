@@ -11,7 +11,7 @@ from typing import Any, Final
 from assent.compiler import Compilation, compile_contract, compile_effective, compile_flow, generate_envelope
 from assent.compiler.source import read_source
 from assent.model.contract import contract_from
-from bench.report import Measurement, Report
+from bench.report import BenchReport, Measurement
 
 RUNS: Final = 7
 NODES: Final = 1_000
@@ -19,15 +19,15 @@ MILLISECONDS_MAX: Final = 500
 """What a workflow of a thousand nodes may take: well under a second."""
 
 
-def measure() -> Report:
-    cases = [
+def measure() -> BenchReport:
+    cases: list[tuple[str, Callable[[], Compilation]]] = [
         *_templates(),
         ("flow of 1,000 nodes", partial(compile_flow, wide_flow(NODES))),
         _patched_envelope(),
     ]
     measured = [_measured(name, run) for name, run in cases]
     largest = max(m.median for m in measured if "1,000" in m.case)
-    return Report(
+    return BenchReport(
         "compile",
         "Compiling: CPU milliseconds from plain data to a hashed workflow",
         measured,
@@ -64,7 +64,8 @@ def _data(file: Path) -> Any:
 
 def wide_flow(nodes: int) -> dict[str, Any]:
     """Blocks one after the other: a choice, a split into three, a join, an approval that may go back."""
-    steps, transitions = [], []
+    steps: list[dict[str, Any]] = []
+    transitions: list[dict[str, Any]] = []
     blocks = nodes // 8
     for number in range(blocks):
         names = [f"{kind}_{number}" for kind in ("choice", "fork", "a", "b", "c", "meet", "ask", "note")]

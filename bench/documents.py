@@ -17,7 +17,7 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.database import Database
-from bench.report import Measurement, Report, progress
+from bench.report import BenchReport, Measurement, progress
 from bench.server import fresh_database
 
 ROUNDS = 5
@@ -41,8 +41,8 @@ SETTINGS = {"trusted_vendors": [], "budget_owners": {"R&D": "bea"}}
 _TEMPLATE = Path(templates.__file__).parent / "invoice_approval"
 
 
-async def measure() -> Report:
-    contract = _read("contract.yaml")
+async def measure() -> BenchReport:
+    contract = read_template("contract.yaml")
     app = App([contract])
     app.action("invoice.post", payload={"posted_at": {"type": "datetime", "required": True}})(
         lambda _, payload: {"posted_at": payload["posted_at"]}
@@ -58,10 +58,11 @@ async def measure() -> Report:
             )
         await _require_posted(database, DOCUMENTS * (ROUNDS + 1))
     case = f"one process, {CLIENTS} clients, {2 + len(APPROVERS)} commands a document"
-    return Report("documents", "Whole invoices", [Measurement(case, "documents/s", rates[1:])])
+    return BenchReport("documents", "Whole invoices", [Measurement(case, "documents/s", rates[1:])])
 
 
-def _read(name: str) -> Any:
+def read_template(name: str) -> Any:
+    """Return a file of the invoice of the library."""
     return read_source((_TEMPLATE / name).read_bytes(), name).value(())
 
 
@@ -69,7 +70,7 @@ async def _publish(database: Database, contract: dict[str, Any]) -> None:
     async with database.transaction(None) as connection:
         now = database.clock.now()
         await publish_contract(connection, contract, SYSTEM, now)
-        await publish_patch(connection, ORG, _read("patch.yaml"), SYSTEM, now)
+        await publish_patch(connection, ORG, read_template("patch.yaml"), SYSTEM, now)
         await connection.execute(
             "INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, 'Bench', $2::jsonb)", ORG, SETTINGS
         )

@@ -20,7 +20,7 @@ from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
 from assent.worker.options import Options
-from bench.report import Measurement, Report
+from bench.report import BenchReport, Measurement
 from bench.server import fresh_database
 
 RUNS = 3
@@ -30,7 +30,7 @@ BODY = {"number": "2026-1", "vendor_id": "v-1", "grand_total": 129_900, "note": 
 LOCAL = SendingSettings(EffectSettings(allow=Allowed.read(["127.0.0.1"])))
 
 
-async def measure() -> Report:
+async def measure() -> BenchReport:
     measurements = []
     async with fresh_database() as database, _receiver() as (port, counted):
         place = WorkerContext(database, Options(), App().runtime(database), LOCAL)
@@ -43,7 +43,9 @@ async def measure() -> Report:
             rates = await _rates(replace(place, options=options), f"http://127.0.0.1:{port}/", is_signed)
             measurements.append(Measurement(name, "effects/s", rates))
         totals = await counted()
-    return Report("effects", "Webhooks: claimed, sent and marked by one worker process", measurements, totals)
+    return BenchReport(
+        "effects", "Webhooks: claimed, sent and marked by one worker process", measurements, totals
+    )
 
 
 async def _rates(place: WorkerContext, url: str, is_signed: bool) -> list[float]:
@@ -66,14 +68,14 @@ async def _enqueue(database: Database, url: str) -> None:
     effect = Effect("webhook", {"url": url, "method": "POST", "body": BODY})
     wanted = [NewEffect(ORG, new_id(now), new_id(now), now, "step", effect) for _ in range(EFFECTS)]
 
-    async def work(connection: Connection) -> int:
-        return await enqueue(connection, wanted, now)
+    async def work(connection: Connection) -> None:
+        await enqueue(connection, wanted, now)
 
     await database.run(work, org_id=ORG)
 
 
 @asynccontextmanager
-async def _receiver() -> AsyncIterator[tuple[int, "Counted"]]:
+async def _receiver() -> AsyncIterator[tuple[int, "ReceivedCounts"]]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.receiver"),
         stdin=asyncio.subprocess.PIPE,
@@ -82,14 +84,14 @@ async def _receiver() -> AsyncIterator[tuple[int, "Counted"]]:
     assert process.stdout is not None
     port = int(await process.stdout.readline())
     try:
-        yield port, Counted(process)
+        yield port, ReceivedCounts(process)
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
 
 
-class Counted:
+class ReceivedCounts:
     """What the receiver has counted: as many effects as were enqueued, and no request more."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from assent.language import OPEN, Program, Scope, compile_expression, parse, scope_of
 from assent.model.contract import contract_from
-from bench.report import Measurement, Report
+from bench.report import BenchReport, Measurement
 
 RUNS = 7
 EVALUATIONS = 20_000
@@ -68,7 +68,7 @@ VARIABLES: Mapping[str, Any] = {
 }
 
 
-def measure() -> Report:
+def measure() -> BenchReport:
     templates = [_measure(text, OPEN, "templates") for text in template_conditions()]
     guide = [_measure(text, OPEN, "guide") for text in GUIDE]
     declared = [_measure(text, scope_of(INVOICE), "declared types") for text in DECLARED]
@@ -80,7 +80,7 @@ def measure() -> Report:
         "average over everything here, ns": statistics.mean(m.median for m in templates + guide + declared),
     }
     title = "Expressions: evaluation with its evidence"
-    return Report("expressions", title, [*templates, *guide, *declared], totals)
+    return BenchReport("expressions", title, [*templates, *guide, *declared], totals)
 
 
 def template_conditions() -> list[str]:

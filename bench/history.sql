@@ -1,15 +1,9 @@
--- name: create_seconds
--- Answers the seconds of a range, the oldest first: how long ago, and how a UUIDv7 of that second begins.
-CREATE FUNCTION pg_temp.seconds(first integer, last integer) RETURNS TABLE (second integer, ago interval, stamp text)
-LANGUAGE sql STABLE AS $$
-  SELECT s, make_interval(secs => s),
-         overlay(lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - s * 1000), 12, '0') PLACING '-' FROM 9 FOR 0)
-    FROM generate_series(last, first, -1) AS s
-  OFFSET 0 -- or the stamp would be worked out anew for every row that bears it
-$$;
+-- name: skip_triggers
+-- Spares the copies what the originals have been checked for.
+SET session_replication_role = replica;
 
 -- name: create_stamped
--- Takes a UUIDv7 to another second.
+-- Takes a UUIDv7 to another millisecond; what is behind its first 13 characters keeps it unique.
 CREATE FUNCTION pg_temp.stamped(id uuid, stamp text) RETURNS uuid
 LANGUAGE sql IMMUTABLE
 RETURN overlay(id::text PLACING stamp FROM 1 FOR 13)::uuid;
@@ -20,63 +14,56 @@ CREATE FUNCTION pg_temp.other(key text, second integer) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN encode(sha256((key || second::text)::bytea), 'hex');
 
--- name: skip_triggers
--- Spares the copies what the originals have been checked for.
-SET session_replication_role = replica;
+-- name: create_copy_rows
+-- Copies the originals of a table to each second of a range, the oldest first: ids and times are those of the second, and
+-- rows of one copy find each other. What the copies share with the originals are definitions, people and content.
+CREATE FUNCTION pg_temp.copy_rows(of_table text, first integer, last integer) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  columns text;
+  copied text;
+BEGIN
+  SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum),
+         string_agg(CASE
+           WHEN attname = 'definition_id' THEN 'o.definition_id'
+           WHEN atttypid = 'uuid'::regtype THEN format('pg_temp.stamped(o.%I, s.stamp)', attname)
+           WHEN atttypid = 'timestamptz'::regtype THEN format('o.%I - s.ago', attname)
+           WHEN attname LIKE '%idempotency_key' THEN format('pg_temp.other(o.%I, s.second)', attname)
+           ELSE format('o.%I', attname) END, ', ' ORDER BY attnum)
+    INTO columns, copied
+    FROM pg_attribute WHERE attrelid = format('assent.%I', of_table)::regclass AND attnum > 0 AND NOT attisdropped
+                        AND attgenerated = '';
+  EXECUTE format('INSERT INTO assent.%I (%s) SELECT %s FROM (
+    SELECT second, make_interval(secs => second) AS ago,
+           overlay(lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - second * 1000), 12, ''0'') PLACING ''-'' FROM 9 FOR 0)
+      FROM generate_series($2, $1, -1) AS second
+    OFFSET 0 -- or the stamp would be computed again for every row that bears it
+  ) AS s (second, ago, stamp) CROSS JOIN pg_temp.%I AS o', of_table, columns, copied, of_table) USING first, last;
+END
+$$;
 
 -- name: keep_originals
--- Remembers which instances are originals: those that ended.
-CREATE TEMPORARY TABLE original AS
-SELECT org_id, id FROM assent.workflow_instances WHERE status = 'completed';
+-- Remembers the rows of some tables ($1), all of which are originals.
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY string_to_array(current_setting('bench.tables'), ',') LOOP
+    EXECUTE format('CREATE TEMPORARY TABLE %1$I AS SELECT * FROM assent.%1$I', name);
+  END LOOP;
+END
+$$;
 
--- name: copy_instances
--- Copies the originals to each second of a range.
-INSERT INTO assent.workflow_instances (org_id, id, definition_id, definition_version, definition_hash, workflow_id,
-       entity_version, subject_id, status, active_tokens, current_nodes, context_json, version,
-       last_step_id, started_at, updated_at, completed_at)
-SELECT i.org_id, pg_temp.stamped(i.id, stamp), definition_id, definition_version, definition_hash, workflow_id,
-       entity_version, subject_id, status, active_tokens, current_nodes, context_json, version,
-       pg_temp.stamped(last_step_id, stamp), started_at - ago, updated_at - ago, completed_at - ago
-  FROM pg_temp.seconds($1::integer, $2::integer)
- CROSS JOIN (SELECT i.* FROM original JOIN assent.workflow_instances i USING (org_id, id) ORDER BY id) i;
+-- name: name_tables
+-- Says which tables have originals.
+SELECT set_config('bench.tables', $1, false);
 
--- name: copy_steps
--- Copies the originals' steps to each second of a range.
-INSERT INTO assent.workflow_step_executions (org_id, created_at, id, instance_id, node_id, node_type, token_id,
-       entity_version, status, run_as, idempotency_key, started_at, completed_at, duration_ms, input_json,
-       output_json, actor_user_id)
-SELECT org_id, created_at - ago, pg_temp.stamped(id, stamp), pg_temp.stamped(instance_id, stamp), node_id, node_type,
-       token_id, entity_version, status, run_as, pg_temp.other(idempotency_key, second), started_at - ago,
-       completed_at - ago, duration_ms, input_json, output_json, actor_user_id
-  FROM pg_temp.seconds($1::integer, $2::integer)
- CROSS JOIN (SELECT t.* FROM original o JOIN assent.workflow_step_executions t
-              ON t.org_id = o.org_id AND t.instance_id = o.id ORDER BY instance_id, t.id) t;
+-- name: copy_rows
+-- Copies the originals of the tables to each second of a range.
+SELECT pg_temp.copy_rows(name, $1::integer, $2::integer) FROM unnest(string_to_array(current_setting('bench.tables'), ',')) AS name;
 
--- name: copy_step_receipts
--- Copies the originals' receipts to each second of a range.
-INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_id, created_at)
-SELECT org_id, pg_temp.stamped(instance_id, stamp), pg_temp.other(idempotency_key, second),
-       pg_temp.stamped(step_id, stamp), created_at - ago
-  FROM pg_temp.seconds($1::integer, $2::integer)
- CROSS JOIN (SELECT r.* FROM original o JOIN assent.workflow_step_receipts r
-              ON r.org_id = o.org_id AND r.instance_id = o.id ORDER BY instance_id) r;
-
--- name: copy_events
--- Copies the originals' events to each second of a range.
-INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, entity_version, definition_version,
-       event_type, payload_json, event_idempotency_key, trace_id, status, attempts, attempts_max, completed_at)
-SELECT org_id, created_at - ago, pg_temp.stamped(id, stamp), pg_temp.stamped(instance_id, stamp),
-       entity_version, definition_version, event_type, payload_json, pg_temp.other(event_idempotency_key, second), trace_id,
-       status, attempts, attempts_max, completed_at - ago
-  FROM pg_temp.seconds($1::integer, $2::integer)
- CROSS JOIN (SELECT e.* FROM original o JOIN assent.workflow_events_outbox e
-              ON e.org_id = o.org_id AND e.instance_id = o.id ORDER BY instance_id, e.id) e;
-
--- name: copy_event_receipts
--- Copies the receipts of the originals' events to each second of a range.
-INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
-SELECT org_id, pg_temp.stamped(instance_id, stamp), source_table, pg_temp.other(event_idempotency_key, second),
-       created_at - ago
-  FROM pg_temp.seconds($1::integer, $2::integer)
- CROSS JOIN (SELECT r.* FROM original o JOIN assent.workflow_outbox_receipts r
-              ON r.org_id = o.org_id AND r.instance_id = o.id ORDER BY instance_id) r;
+-- name: count_rows
+-- How large the history is.
+SELECT (SELECT count(*) FROM assent.workflow_instances WHERE status = 'completed') AS "finished documents",
+       (SELECT count(*) FROM assent.approval_requests WHERE status = 'pending') AS "open requests",
+       (SELECT count(*) FROM assent.workflow_step_executions) AS "steps";

@@ -7,6 +7,7 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from assent.model.actor import SYSTEM
 from assent.people.api_keys import create_api_key
 from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
-from bench.report import Measurement, Report, progress
+from bench.report import BenchReport, Measurement, progress
 from bench.server import fresh_database
 from bench.statements import ASKING
 
@@ -30,19 +31,19 @@ DECISIONS = 400
 app = App()
 
 
-async def measure() -> Report:
+async def measure() -> BenchReport:
     rates, times = [], []
     async with fresh_database() as database:
         key = await _prepare(database)
-        async with _server(database.url) as address:
+        async with serving("bench.http:app", database.url) as served:
             for number in range(ROUNDS + 1):  # the first round warms up
-                rate, took = await _round(database, address, key)
+                rate, took = await _round(database, served.address, key)
                 progress(f"{f'round {number} of {ROUNDS}' if number else 'warm-up'}: {rate:,.0f} approvals/s")
                 if number:
                     rates.append(rate)
                     times += took
     p95 = quantiles(times, n=20)[-1]
-    return Report(
+    return BenchReport(
         "http",
         "Approvals decided over HTTP",
         [Measurement(f"one server process, {CLIENTS} clients", "approvals/s", rates)],
@@ -65,10 +66,20 @@ async def _prepare(database: Database) -> str:
     return key
 
 
+@dataclass(frozen=True, slots=True)
+class ServingProcess:
+    """An application that is served by a process, or by several that one has forked."""
+
+    address: str
+    pid: int
+
+
 @asynccontextmanager
-async def _server(url: str) -> AsyncIterator[str]:
+async def serving(application: str, url: str, processes: int = 1) -> AsyncIterator[ServingProcess]:
+    """Serve an application from processes of its own, without limits of rates."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "assent", "serve", "--app", "bench.http:app", "--port", "0"),
+        *(sys.executable, "-m", "assent", "serve", "--app", application, "--port", "0"),
+        *("--processes", str(processes)),
         env={**os.environ, "ASSENT_DATABASE_URL": url, "ASSENT_HTTP_RATE_WORKFLOWS_PER_MINUTE": "0"},
         stdout=DEVNULL,
         stderr=PIPE,
@@ -77,7 +88,7 @@ async def _server(url: str) -> AsyncIterator[str]:
     # The access log is a line for each request: a pipe that is not read would fill, and stop the server.
     reading = asyncio.create_task(_read_log(process))
     try:
-        yield address
+        yield ServingProcess(address, process.pid)
     finally:
         process.terminate()
         await process.wait()
@@ -92,7 +103,7 @@ async def _read_log(process: Process) -> None:
 
 async def _address(process: Process) -> str:
     """Where it serves: it says so in its log."""
-    import orjson  # noqa: PLC0415 - only whoever measures needs it
+    import orjson  # noqa: PLC0415 - only the measurement needs it
 
     assert process.stderr is not None
     async for line in process.stderr:

@@ -12,8 +12,8 @@ from assent.people import InboxPage, InboxQuery, count_inbox, read_inbox
 from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
-from bench.report import Measurement, Report, progress
-from bench.server import Server, fresh_server
+from bench.report import BenchReport, Measurement, progress
+from bench.server import BenchServer, fresh_server
 
 DECIDED = 1_000_000
 OPEN = 5_000
@@ -37,7 +37,7 @@ _FILLING = (
 Reading = Callable[[Connection], Awaitable[object]]
 
 
-async def measure() -> Report:
+async def measure() -> BenchReport:
     measurements = []
     async with fresh_server() as server:
         for name, first in (("short", DECIDED + 1), ("full", 1)):
@@ -47,10 +47,10 @@ async def measure() -> Report:
                 measurements += await _measure(database, NAMES[name])
             finally:
                 await database.close()
-    return Report("inbox", f"Reading the inbox of {OPEN:,} open requests", measurements)
+    return BenchReport("inbox", f"Reading the inbox of {OPEN:,} open requests", measurements)
 
 
-async def _fill(server: Server, name: str, first: int) -> None:
+async def _fill(server: BenchServer, name: str, first: int) -> None:
     await server.create_ours(name)
     async with server.connection(name) as connection:
         await connection.execute(_SQL.create_id)

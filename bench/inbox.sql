@@ -1,5 +1,5 @@
 -- Numbers up to $3 were decided long ago, those above are open. Of five open requests two ask the busy reader as well, and
--- one somebody for whom the busy reader stands in.
+-- one a person in whose place the busy reader decides.
 
 -- name: create_id
 -- Makes an id of a kind and a number that sorts by the number, as ours sort by time.
@@ -49,7 +49,7 @@ SELECT 'acme', pg_temp.id('6', n), pg_temp.id('3', n), pg_temp.id('2', n), 'p' |
   FROM generate_series($1::integer, $2::integer) n;
 
 -- name: fill_more_seats
--- The seats of the busy reader, and of whom they stand in for; decided ones as well.
+-- The seats of the busy reader and of the person they stand in for; decided ones as well.
 INSERT INTO assent.workflow_seats (org_id, id, request_id, instance_id, user_id, group_name, position, via, status,
        created_at, closed_at)
 SELECT 'acme', pg_temp.id('7', n), pg_temp.id('3', n), pg_temp.id('2', n),
@@ -65,7 +65,7 @@ SELECT 'acme', pg_temp.id('8', n), pg_temp.id('3', n), pg_temp.id('6', n), 'p' |
   FROM generate_series($1::integer, $2::integer) n WHERE n <= $3;
 
 -- name: lend
--- Has the busy reader stand in for somebody.
+-- Has the busy reader stand in for another person.
 INSERT INTO assent.approval_delegations (org_id, id, from_user, to_user, starts_at, created_by)
 VALUES ('acme', gen_random_uuid(), 'lender', 'busy', now() - interval '1 day', 'lender');
 

@@ -9,7 +9,7 @@ from assent.app import App
 from assent.kernel import Kernel
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Command, Entity, Mutation
-from bench.report import Measurement, Report
+from bench.report import BenchReport, Measurement
 from bench.server import fresh_database
 
 RUNS = 5
@@ -40,7 +40,7 @@ PAYLOAD = {
 Run = Callable[[Kernel, Sequence[Command]], Awaitable[list[Entity]]]
 
 
-async def measure() -> Report:
+async def measure() -> BenchReport:
     async with fresh_database(connections=CLIENTS + 2) as database:
         kernel = App([CONTRACT]).kernel(database)
         measurements = []
@@ -50,7 +50,7 @@ async def measure() -> Report:
             (f"mutate_many, sets of {SET}", in_a_set, SET),
         ):
             measurements += await _measure_case(kernel, name, run, count)
-    return Report("kernel", "Mutations: entity, version, audit row and event each", measurements)
+    return BenchReport("kernel", "Mutations: entity, version, audit row and event each", measurements)
 
 
 async def _measure_case(kernel: Kernel, name: str, run: Run, count: int) -> list[Measurement]:

@@ -39,7 +39,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     name: str
     title: str
     measurements: Sequence[Measurement]

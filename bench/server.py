@@ -19,7 +19,7 @@ PATIENT = Settings(statement_timeout_ms=0)
 """For statements that prepare a measurement, which may take as long as they take."""
 
 
-class Server:
+class BenchServer:
     """One server for all that is compared, with a database for each."""
 
     def __init__(self, embedded: EmbeddedServer) -> None:
@@ -28,8 +28,13 @@ class Server:
     def url(self, database: str) -> str:
         return self._embedded.url(database)
 
+    async def cpu_s(self) -> float:
+        """Return the CPU seconds that the server has used so far."""
+        async with self.connection("postgres") as connection:
+            return server_cpu_s(connection.get_server_pid())
+
     async def create(self, database: str, template: str = "template1") -> str:
-        """Make a database anew, empty or as a copy of another, and say where it is."""
+        """Make a database again, empty or as a copy of another, and return its URL."""
         async with self.connection("postgres") as connection:
             await connection.execute(f'DROP DATABASE IF EXISTS "{database}"')
             await connection.execute(f'CREATE DATABASE "{database}" OWNER "{OWNER}" TEMPLATE "{template}"')
@@ -46,7 +51,7 @@ class Server:
         return url
 
     async def settle(self, database: str) -> None:
-        """Do now what the server would do some time: whoever runs next does not pay for who ran before."""
+        """Do now what the server would do some time: the next run does not pay for the one before."""
         async with self.connection(database) as connection:
             await connection.execute("VACUUM ANALYZE")
             await connection.execute("CHECKPOINT")
@@ -69,8 +74,15 @@ def server_cpu_s(backend_pid: int) -> float:
     return sum(one.user + one.system for one in times) + ended.children_user + ended.children_system
 
 
+def process_cpu_s(pid: int) -> float:
+    """Return the CPU seconds that a process and those that it has forked have used so far."""
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
 @asynccontextmanager
-async def fresh_server(**options: str) -> AsyncIterator[Server]:
+async def fresh_server(**options: str) -> AsyncIterator[BenchServer]:
     """A server in a folder of its own; `options` are PostgreSQL's, on top of what our clusters have."""
     with tempfile.TemporaryDirectory(prefix="assent-bench-") as folder:
         data_dir = Path(folder) / "postgres"
@@ -78,7 +90,7 @@ async def fresh_server(**options: str) -> AsyncIterator[Server]:
             await _set_options(data_dir, options)
         embedded = await asyncio.to_thread(EmbeddedServer.start, data_dir)
         try:
-            yield Server(embedded)
+            yield BenchServer(embedded)
         finally:
             await asyncio.to_thread(embedded.stop)
 
@@ -87,7 +99,7 @@ async def _set_options(data_dir: Path, options: dict[str, str]) -> None:
     # Some take effect at the next start only. Ours is the only use of the server, so leaving stops it.
     embedded = await asyncio.to_thread(EmbeddedServer.start, data_dir)
     try:
-        async with Server(embedded).connection("postgres") as connection:
+        async with BenchServer(embedded).connection("postgres") as connection:
             for name, value in options.items():
                 await connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
     finally:

@@ -12,7 +12,7 @@ from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from bench.ours_steps import FLOW, ORG
-from bench.report import Measurement, Report
+from bench.report import BenchReport, Measurement
 from bench.server import fresh_database
 
 SIZES = (2, 20, 200)
@@ -29,14 +29,14 @@ ASKING: dict[str, Any] = {
 }
 
 
-async def measure() -> Report:
+async def measure() -> BenchReport:
     async with fresh_database() as database:
         await _prepare(database)
         runtime = App().runtime(database)
         counts = {
             flow["flow"]: [await _least(runtime, flow, size) for size in SIZES] for flow in (FLOW, ASKING)
         }
-    return Report(
+    return BenchReport(
         "statements",
         "Statements of one batch (COPY besides)",
         [
@@ -59,7 +59,7 @@ async def _prepare(database: Database) -> None:
 
 
 async def _least(runtime: Runtime, flow: dict[str, Any], size: int) -> int:
-    """Now and then a batch also looks for what has arrived for nobody in particular."""
+    """Now and then a batch also routes events that arrived without an instance."""
     return min([await _count(runtime, flow, size) for _ in range(3)])
 
 

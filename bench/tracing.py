@@ -1,4 +1,4 @@
-"""The same mutations and the same steps with nobody looking, with metrics, and with traces: what looking costs.
+"""The same mutations and the same steps without telemetry, with metrics, and with traces: what telemetry costs.
 
 All ways take turns in one process, round by round, and what counts is the ratio within a round: a noisy machine is
 noisy for all of them. Looking costs processor time of our own process, so that is measured beside the time on the wall.
@@ -28,7 +28,7 @@ from assent.telemetry import scope
 from assent.telemetry.configure import stop_looking, use_metrics, use_tracing
 from bench.kernel import CONTRACT, PAYLOAD
 from bench.ours_steps import FLOW, ORG
-from bench.report import Measurement, Report, progress
+from bench.report import BenchReport, Measurement, progress
 from bench.server import fresh_database
 
 ROUNDS = 11
@@ -84,7 +84,7 @@ class Way:
         return self.tracing.exporter.spans if self.tracing is not None else 0
 
 
-OFF = Way("nobody looks")
+OFF = Way("no telemetry")
 
 Load = Callable[[], Awaitable[int]]
 
@@ -103,7 +103,7 @@ Costs = dict[Way, list[Cost]]
 def _ways() -> list[Way]:
     return [
         OFF,
-        Way("nobody looks, again"),
+        Way("no telemetry, again"),
         Way("a trace is carried", carried=CARRIED),
         Way("metrics", metrics=True),
         Way("1 trace in 100", Tracing(0.01)),
@@ -111,8 +111,8 @@ def _ways() -> list[Way]:
     ]
 
 
-async def measure() -> Report:
-    # A database for each: nobody processes the events of the mutations.
+async def measure() -> BenchReport:
+    # A database for each: the events of the mutations are not processed.
     async with fresh_database() as database:
         kernel = App([CONTRACT]).kernel(database)
         mutations = await _compare("mutations", lambda: _mutate(kernel))
@@ -123,14 +123,14 @@ async def measure() -> Report:
         steps = await _compare("steps", lambda: _advance(runtime))
     measurements = [*_measurements("mutations", mutations), *_measurements("steps", steps)]
     totals = _ratios("mutations", mutations) | _ratios("steps", steps)
-    return Report("tracing", "What looking costs", measurements, totals)
+    return BenchReport("tracing", "What looking costs", measurements, totals)
 
 
 async def _compare(what: str, load: Load) -> Costs:
     costs: Costs = {way: [] for way in _ways()}
     ways = list(costs)
     for number in range(ROUNDS + 1):
-        # Whoever comes first in a round is another one each time.
+        # Another way comes first in each round.
         first = number % len(ways)
         for way in (*ways[first:], *ways[:first]):
             cost = await _cost(way, load)
@@ -176,12 +176,12 @@ def _measurements(what: str, costs: Costs) -> list[Measurement]:
 
 
 def _facts(way: Way, made: Sequence[Cost]) -> dict[str, object]:
-    cpu = {"our CPU, µs each": median(cost.cpu_s for cost in made) * 1e6}
+    cpu: dict[str, object] = {"our CPU, µs each": median(cost.cpu_s for cost in made) * 1e6}
     return cpu | ({"spans": way.spans} if way.spans else {})
 
 
 def _ratios(what: str, costs: Costs) -> dict[str, object]:
-    """How much of our processor's time each way takes beside nobody looking, in the same round."""
+    """Return the ratio of our CPU time to that without telemetry, in the same round, for each way."""
     return {
         f"{what}, {way.name}: times the CPU": median(
             mine.cpu_s / theirs.cpu_s for mine, theirs in zip(made, costs[OFF], strict=True)

@@ -1,6 +1,7 @@
 """Fixtures for all tests: `database` is a migrated one of the test's own, with a clock to move."""
 
 import gc
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +22,9 @@ from tests.twin import Twin, repeated_ids
 from tests.world import EXPENSE, ORDER
 
 _RUN_DIR = pytest.StashKey[Path]()
+
+# No test writes files into the user's own folder; one that keeps some names a place of its own.
+os.environ["ASSENT_BLOBS"] = "memory://"
 
 
 def pytest_configure(config: pytest.Config) -> None:

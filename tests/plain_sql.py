@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from assent.store.connection import Connection
+from assent.store.database import Database
 from assent.store.roles import ENGINE_ROLE
 
 APPEND_ONLY = "AS001"
@@ -90,3 +91,15 @@ async def wait_until_a_connection_is_blocked(observer: Connection) -> None:
         while not await observer.fetchval(BLOCKED_PIDS):
             # A transaction sees the activity as it was when it first looked.
             await observer.execute("SELECT pg_stat_clear_snapshot()")
+
+
+async def end_listeners(database: Database) -> bool:
+    """End the connections that listen, from the server's side; return whether there was one."""
+    async with database.transaction(None) as connection:
+        return bool(
+            await connection.fetchval(
+                "SELECT bool_and(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity"
+                " WHERE datname = current_database()"
+                " AND (query ILIKE 'listen%' OR query LIKE '/* read_server_process */%')"
+            )
+        )

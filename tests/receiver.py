@@ -37,7 +37,7 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ReceiverReply:
     status: int = 200
     body: bytes = b"{}"
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -49,15 +49,15 @@ class Reply:
     """Say that the body has so many bytes, whatever it has."""
 
 
-def reply_json(value: Any, status: int = 200, **headers: str) -> Reply:
-    return Reply(status, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
+def reply_json(value: Any, status: int = 200, **headers: str) -> ReceiverReply:
+    return ReceiverReply(status, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
 
 
-def redirect_to(url: str, status: int = 307) -> Reply:
-    return Reply(status, b"", {"Location": url})
+def redirect_to(url: str, status: int = 307) -> ReceiverReply:
+    return ReceiverReply(status, b"", {"Location": url})
 
 
-Answering = Callable[[Received], Reply]
+Answering = Callable[[Received], ReceiverReply]
 
 
 class Receiver:
@@ -68,26 +68,26 @@ class Receiver:
         self.port = server.server_port
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self.received: list[Received] = []
-        self.replies: deque[Reply] = deque()
-        self.otherwise: Answering = lambda _: Reply()
+        self.replies: deque[ReceiverReply] = deque()
+        self.otherwise: Answering = lambda _: ReceiverReply()
         self.connections = 0
         self.on_connection: Callable[[], None] = lambda: None
         """Called when somebody has connected, before anything is read."""
         self._lock = threading.Lock()
         self._released = threading.Event()
 
-    def will(self, *replies: Reply) -> None:
+    def will(self, *replies: ReceiverReply) -> None:
         self.replies.extend(replies)
 
-    def silence(self) -> Reply:
+    def silence(self) -> ReceiverReply:
         """No answer until the test is over."""
-        return Reply(wait_for=self._released)
+        return ReceiverReply(wait_for=self._released)
 
     @property
     def keys(self) -> Counter[str]:
         return Counter(received.key for received in self.received)
 
-    def take(self, received: Received) -> Reply:
+    def take(self, received: Received) -> ReceiverReply:
         with self._lock:
             self.received.append(received)
             return self.replies.popleft() if self.replies else self.otherwise(received)
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle
 
-    def _reply(self, reply: Reply) -> None:
+    def _reply(self, reply: ReceiverReply) -> None:
         if reply.wait_for is not None:
             reply.wait_for.wait(30)
         if reply.hang_up:
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Tests look at what was received."""
 
 
-class _Server(ThreadingHTTPServer):
+class ReceiverServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
@@ -151,7 +151,7 @@ class _Server(ThreadingHTTPServer):
 def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     """A server on a port of its own."""
     handler = type("Handler", (_Handler,), {})
-    server = _Server(("127.0.0.1", 0), handler)
+    server = ReceiverServer(("127.0.0.1", 0), handler)
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     receiver = Receiver(server, "https" if context else "http")

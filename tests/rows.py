@@ -210,6 +210,30 @@ async def insert_history(connection: Connection, **given: Any) -> asyncpg.Record
     return await insert(connection, "outside_request_history", **given)
 
 
+async def insert_document_version(connection: Connection, **given: Any) -> asyncpg.Record:
+    """A version, and its document where none is named."""
+    if "document_id" not in given:
+        document = await insert(connection, "documents", org_id=given.get("org_id", "acme"))
+        given["document_id"] = document["id"]
+    return await insert(connection, "document_versions", **given)
+
+
+async def insert_version_with_file(connection: Connection, **given: Any) -> asyncpg.Record:
+    """A version with a file of its own, unless one is named."""
+    if "blob_id" not in given:
+        blob = await insert(connection, "blobs", org_id=given.get("org_id", "acme"))
+        given["blob_id"] = blob["id"]
+    return await insert_document_version(connection, **given)
+
+
+async def insert_upload_link(connection: Connection, **given: Any) -> asyncpg.Record:
+    """A link, and its request where none is named."""
+    if "request_id" not in given:
+        request = await insert_outside_request(connection, org_id=given.get("org_id", "acme"))
+        given["request_id"] = request["id"]
+    return await insert(connection, "upload_links", **given)
+
+
 def change(**given: Any) -> Row:
     """One record for `assent.write_entities`: unless told otherwise, a new invoice that may be edited."""
     data = given.get("data", {"number": "1", "grand_total": 100})
@@ -298,6 +322,8 @@ async def insert_one_of_each(connection: Connection, org_id: str) -> None:
     await insert_api_key(connection, org_id=org_id)
     item = await insert_item(connection, org_id=org_id)
     await insert_history(connection, org_id=org_id, request_id=item["request_id"])
+    await insert_document_version(connection, org_id=org_id)
+    await insert_upload_link(connection, org_id=org_id)
     for table in TABLES - _WITH_PARENTS:
         await insert(connection, table, org_id=org_id)
 
@@ -307,9 +333,11 @@ _WITH_PARENTS: Final = {
     "approval_chain_steps",
     "approval_decisions",
     "approval_requests",
+    "document_versions",
     "outside_request_deliveries",
     "outside_request_history",
     "outside_request_items",
     "outside_requests",
+    "upload_links",
     "workflow_seats",
 }

@@ -121,10 +121,17 @@ class EffectsWorker:
         self.database: Database = place.database
         self.duty = Effects(place)
 
-    def sending(self, smtp: SmtpSettings | None = None, **settings: Any) -> "EffectsWorker":
+    def sending(
+        self, smtp: SmtpSettings | None = None, *, public_url: str = "", **settings: Any
+    ) -> "EffectsWorker":
         """Return the same worker with other settings for sending."""
         sending = self.place.sending
-        changed = replace(sending, effects=sending.effects.replace(**settings), smtp=smtp or sending.smtp)
+        changed = replace(
+            sending,
+            effects=sending.effects.replace(**settings),
+            smtp=smtp or sending.smtp,
+            public=sending.public.replace(url=public_url),
+        )
         return EffectsWorker(replace(self.place, sending=changed))
 
     def with_options(self, **options: Any) -> "EffectsWorker":

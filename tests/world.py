@@ -54,7 +54,7 @@ OPS: Final = actor("ops", "workflows:*")
 
 
 @dataclass(frozen=True)
-class Member:
+class WorldMember:
     """A member of an org, where it is not a person with roles alone."""
 
     roles: Collection[str] = ()
@@ -63,10 +63,12 @@ class Member:
 
 
 async def hire(
-    connection: Connection, people: Mapping[str, Member | Collection[str]], org_id: str = ORG
+    connection: Connection, people: Mapping[str, WorldMember | Collection[str]], org_id: str = ORG
 ) -> None:
     """Insert members into an org; a collection is the roles of a person."""
-    members = {name: one if isinstance(one, Member) else Member(one) for name, one in people.items()}
+    members = {
+        name: one if isinstance(one, WorldMember) else WorldMember(one) for name, one in people.items()
+    }
     await connection.executemany(
         "INSERT INTO assent.members (org_id, user_id, name, email, roles, kind) VALUES ($1, $2, $2, $3, $4, $5)",
         [(org_id, name, one.email, list(one.roles), one.kind) for name, one in members.items()],
@@ -88,7 +90,7 @@ async def hire_with(
 ) -> None:
     """Insert a member whose one role, named after them, has these capabilities and is unknown to contracts."""
     async with database.transaction(None) as connection:
-        await hire(connection, {user: Member([f"{user}s"], kind)}, org)
+        await hire(connection, {user: WorldMember([f"{user}s"], kind)}, org)
         await grant(connection, {f"{user}s": capabilities}, org)
 
 
@@ -105,7 +107,7 @@ async def insert_org(
 
 async def found_acme(database: Database, people: Mapping[str, Collection[str]] = PEOPLE) -> None:
     """Insert acme with its settings and these people, each with an address."""
-    members = {name: Member(roles, email=f"{name}@acme.example") for name, roles in people.items()}
+    members = {name: WorldMember(roles, email=f"{name}@acme.example") for name, roles in people.items()}
     async with database.transaction(None) as connection:
         await insert_org(connection)
         await hire(connection, members)

@@ -12,7 +12,7 @@ import psycopg
 from absurd_sdk import AsyncAbsurd, AsyncTaskContext
 
 from assent.store.embedded.programs import wheel_programs
-from bench.child import Run
+from bench.child import ChildRun
 
 AT_A_TIME = 20
 STEPS = 10
@@ -27,13 +27,13 @@ def prepare(url: str) -> None:
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"PATH": path})
 
 
-async def measure(url: str, workflows: int, warm_up: int) -> Run:
+async def measure(url: str, workflows: int, warm_up: int) -> ChildRun:
     absurd = AsyncAbsurd(url, queue_name=QUEUE)
     try:
         await _drain(absurd, warm_up)
         before = _steps(url)
         seconds = await _drain(absurd, workflows)
-        return Run(_steps(url) - before, seconds)
+        return ChildRun(_steps(url) - before, seconds)
     finally:
         await absurd.close()
 

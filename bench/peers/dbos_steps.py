@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 from dbos import DBOS
 
-from bench.child import Run
+from bench.child import ChildRun
 
 AT_A_TIME = 4
 STEPS = 10
@@ -25,7 +25,7 @@ def ten_steps(number: int) -> int:
     return number
 
 
-def measure(url: str, workflows: int, warm_up: int) -> Run:
+def measure(url: str, workflows: int, warm_up: int) -> ChildRun:
     DBOS(config={"name": "bench", "system_database_url": url, "log_level": "ERROR"})
     DBOS.launch()
     try:
@@ -35,7 +35,7 @@ def measure(url: str, workflows: int, warm_up: int) -> Run:
             started = time.perf_counter()
             list(threads.map(ten_steps, range(workflows)))
             seconds = time.perf_counter() - started
-        return Run(_steps(url) - before, seconds)
+        return ChildRun(_steps(url) - before, seconds)
     finally:
         DBOS.destroy()
 

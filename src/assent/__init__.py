@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from assent.app import App
+    from assent.jobs.job import Failed
     from assent.kernel import Kernel
     from assent.model.actor import SYSTEM, Actor
     from assent.model.cursor import ItemPage
+    from assent.model.entity_filter import EntityFilter
     from assent.model.mutation import Command, Entity, Mutation, Refused, Rejection
     from assent.model.problems import Invalid, Problem
     from assent.people.inbox import InboxQuery
     from assent.runtime import InstanceView, OrgRuntime, Runtime
     from assent.runtime.instance_commands import Change
+    from assent.runtime.sync_runtime import SyncOrgRuntime, SyncRuntime
     from assent.runtime.task_commands import NewTask, TaskHandle
     from assent.store.database import Database
     from assent.store.migrate import migrate
     from assent.tasks.context import TaskContext
-    from assent.tasks.errors import ClaimLost, GiveUp, Retry
+    from assent.tasks.errors import ClaimLost, GiveUp, Retry, is_transient
+    from assent.tasks.outcomes import Background, Blocked, Complete, Subtask, TaskError
 
 __version__ = "0.1.0"
 
@@ -30,6 +34,7 @@ _PLACES: Final = {
     "Kernel": "assent.kernel",
     "Actor": "assent.model.actor",
     "SYSTEM": "assent.model.actor",
+    "EntityFilter": "assent.model.entity_filter",
     "Command": "assent.model.mutation",
     "Entity": "assent.model.mutation",
     "Mutation": "assent.model.mutation",
@@ -43,6 +48,8 @@ _PLACES: Final = {
     "OrgRuntime": "assent.runtime",
     "Runtime": "assent.runtime",
     "Change": "assent.runtime.instance_commands",
+    "SyncOrgRuntime": "assent.runtime.sync_runtime",
+    "SyncRuntime": "assent.runtime.sync_runtime",
     "NewTask": "assent.runtime.task_commands",
     "TaskHandle": "assent.runtime.task_commands",
     "Database": "assent.store.database",
@@ -51,17 +58,29 @@ _PLACES: Final = {
     "ClaimLost": "assent.tasks.errors",
     "GiveUp": "assent.tasks.errors",
     "Retry": "assent.tasks.errors",
+    "is_transient": "assent.tasks.errors",
+    "Failed": "assent.jobs.job",
+    "Background": "assent.tasks.outcomes",
+    "Blocked": "assent.tasks.outcomes",
+    "Complete": "assent.tasks.outcomes",
+    "Subtask": "assent.tasks.outcomes",
+    "TaskError": "assent.tasks.outcomes",
 }
 
 __all__ = [
     "SYSTEM",
     "Actor",
     "App",
+    "Background",
+    "Blocked",
     "Change",
     "ClaimLost",
     "Command",
+    "Complete",
     "Database",
     "Entity",
+    "EntityFilter",
+    "Failed",
     "GiveUp",
     "InboxQuery",
     "InstanceView",
@@ -76,9 +95,14 @@ __all__ = [
     "Rejection",
     "Retry",
     "Runtime",
+    "Subtask",
+    "SyncOrgRuntime",
+    "SyncRuntime",
     "TaskContext",
+    "TaskError",
     "TaskHandle",
     "__version__",
+    "is_transient",
     "migrate",
 ]
 

@@ -1,7 +1,7 @@
 """App: what an application builds — its contracts, actions, tasks, flows — and the kernel and runtime that run them."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -10,24 +10,38 @@ from typing import Any, ParamSpec, Self, TypeVar
 from assent.compiler.declarations import CompiledSources, DeclarationKind, kind_of
 from assent.compiler.source import Source
 from assent.definitions.check import RegisteredNames, check_sources, compare_contracts
+from assent.documents.blobs import Blobs
+from assent.documents.extraction import Extractor
 from assent.effects.openapi import Headers, service_of
 from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import AsyncAction, PureAction, RegisteredAction, Registry
+from assent.language.built_in_verbs import BUILT_IN, DOMAINS
+from assent.language.verbs import ArgumentSpec, VerbRegistry, VerbSpec, load_verbs
 from assent.model.contract import Contract, FieldSpec, contract_from
 from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX, Channel, openapi_name
+from assent.model.names import require_name
+from assent.model.nodes.calls import SUBMIT_TASKS
 from assent.model.problems import Invalid, Problem
+from assent.model.timing import require_duration
 from assent.people.directory import Directory, MembersDirectory
-from assent.runtime.core import Core, Operation
+from assent.runtime.core import Core, Operation, Verbs
 from assent.runtime.definition_commands import read_declared
 from assent.runtime.event_processor import EventProcessor
+from assent.runtime.extraction import EXTRACT, extraction_task
 from assent.runtime.runtime import Runtime
+from assent.runtime.sync_runtime import SyncRuntime
 from assent.runtime.task_commands import TaskHandle
+from assent.runtime.verb_commands import StepVerbs
 from assent.store.database import Database
+from assent.store.settings import Settings
+from assent.store.table_grants import PRIVILEGES, Privilege
+from assent.tasks.errors import RetryOn
 from assent.tasks.task_type import TaskType, declare
 
 A = TypeVar("A", bound=PureAction | AsyncAction)
 O = TypeVar("O", bound=Operation)  # noqa: E741
+E = TypeVar("E", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -55,6 +69,11 @@ class App:
         self.capabilities: dict[str, str] = {}
         """What it takes to use what is registered, where that is said: `operation:payroll.pay` → `payroll:pay`."""
         self.tasks: dict[str, TaskType] = {}
+        self.verbs: dict[str, tuple[VerbSpec, Operation]] = {}
+        """Name → what it takes, and the function that runs it."""
+        self.extractors: dict[str, Extractor] = {}
+        self.grants: dict[str, tuple[Privilege, ...]] = {}
+        """Table → what operations, actions and tasks may do with its rows."""
         self.sources: list[Source] = []
         """What is published when the application is run: everything that was added."""
         for contract in contracts:
@@ -94,6 +113,7 @@ class App:
             tasks=self.tasks,
             channels=self.outlets.adapters,
             actions={name: self.registry.verbs(name) for name in contracts},
+            verbs=self._verb_registry,
         )
         return check_sources(sources or self.sources, names, self._contract_sources)
 
@@ -138,6 +158,20 @@ class App:
         self.registry.add_setting(name, FieldSpec.model_validate(spec))
         return self
 
+    def grant(self, table: str, *privileges: Privilege) -> Self:
+        """Declare a table of the application's own that operations, actions and tasks use, such as `bookings`.
+
+        They run as the engine's role. `assent migrate --app`, `assent definitions publish --app` and `app.run` give it
+        the rights, all of `SELECT`, `INSERT`, `UPDATE` and `DELETE` unless some are named; `assent doctor --app` says
+        what is missing.
+        """
+        wrong = [one for one in privileges if one not in PRIVILEGES]
+        if wrong:
+            raise ValueError(f"Expected {', '.join(PRIVILEGES)}, found {', '.join(wrong)}.")
+        require_name(table, "table")
+        self.grants[table] = tuple(dict.fromkeys((*self.grants.get(table, ()), *(privileges or PRIVILEGES))))
+        return self
+
     def operation(
         self, name: str, *, outside: bool = False, capability: str | None = None
     ) -> Callable[[O], O]:
@@ -158,16 +192,58 @@ class App:
 
         return register
 
-    def task(
+    def verb(
+        self,
+        name: str,
+        args: Sequence[ArgumentSpec | Mapping[str, Any]] = (),
+        *,
+        description: str = "",
+        capability: str | None = None,
+    ) -> Callable[[O], O]:
+        """Register a verb: `(connection, arguments) → result`, plain or async, called as `(domain.verb :key value)`.
+
+        Steps, people and programs call it, each with their own rights: it takes `capability`, else
+        `verb:<name>:use`. It runs inside the transaction of the step or the command. Raise `Refused` in it for what
+        cannot be done.
+        """
+        declared = [one if isinstance(one, Mapping) else one.model_dump() for one in args]
+        domain, _, verb = name.partition(".")
+        spec = {
+            "description": description,
+            "args": declared,
+            "capability": capability or f"verb:{name}:use",
+        }
+        loaded, problems = load_verbs({domain: {verb: spec}})
+        if domain in DOMAINS:
+            problems = [
+                Problem("DUPLICATE", f"`{domain}` is a domain of the product; choose another", (name,))
+            ]
+        if name in self.verbs:
+            problems = [Problem("DUPLICATE", f"verb `{name}` is registered twice", (name,))]
+        if loaded is None or problems:
+            raise Invalid(problems)
+
+        def register(run: O) -> O:
+            self.verbs[name] = (loaded.verbs[name], run)
+            return run
+
+        return register
+
+    @property
+    def _verb_registry(self) -> VerbRegistry:
+        return VerbRegistry({**BUILT_IN.verbs, **{name: spec for name, (spec, _) in self.verbs.items()}})
+
+    def task(  # noqa: PLR0913
         self,
         name: str,
         *,
         attempts_max: int = TASK_ATTEMPTS_MAX,
         timeout: str | timedelta | None = None,
         priority: int = PRIORITY,
+        retry_on: RetryOn | None = None,
         capability: str | None = None,
     ) -> Callable[[Callable[P, R]], TaskHandle[P, R]]:
-        """Register a task: a function, plain or async, that our own workers run in the background.
+        """Register a task: a function, plain or async, that our own workers run in the background; or a class.
 
         The function becomes a handle: call it as before, or submit it: `await archive.submit(acme, number=7)`.
 
@@ -175,6 +251,8 @@ class App:
         of it; one that is an `assent.TaskContext` gets the task itself. What it returns is kept as JSON. What it raises
         is tried again, up to `attempts_max` times; `assent.Retry` says when, `assent.GiveUp` that it is of no use. A
         plain function runs in a thread and blocks no other task. `timeout` is for one attempt: `30s`, `5m`.
+        A class has `on_start`, and may have `on_resume` and `on_error` for when its subtasks have ended. `retry_on`
+        says which errors are tried again: else of a function all, and of a class those of I/O (`assent.is_transient`).
         Submitting it, or publishing a workflow that does, takes `capability`, else `tasks:submit`.
         """
         self._name_capability(f"task:{name}", capability)
@@ -183,9 +261,39 @@ class App:
             if name in self.tasks:
                 raise Invalid([Problem("DUPLICATE", f"task `{name}` is registered twice", (name,))])
             self.tasks[name] = declare(
-                name, run, attempts_max=attempts_max, timeout=timeout, priority=priority
+                name, run, attempts_max=attempts_max, timeout=timeout, priority=priority, retry_on=retry_on
             )
             return TaskHandle(name, run)
+
+        return register
+
+    def extractor(
+        self,
+        document_type: str,
+        *,
+        timeout: str | timedelta = "2m",
+        reject_below: float | None = None,
+        reject_code: str = "LOW_RESOLUTION",
+        rejects: Sequence[str] = (),
+    ) -> Callable[[E], E]:
+        """Register how the files of a type of document are read: `(file: FileToRead) → Extraction`, plain or async.
+
+        `*` is for every type without one of its own. It runs as a background task after each upload, and fills the
+        text, the fields, the quality and the confidence of the version. One whose quality is below `reject_below` is
+        rejected with `reject_code`, one with a problem that `rejects` names with that code; else a reviewer decides.
+        `assent.documents.reading.read_file` reads PDF and images.
+        """
+        length = require_duration(timeout)
+        require_name(document_type, "document_type")
+
+        def register(run: E) -> E:
+            if document_type in self.extractors:
+                message = f"extractor `{document_type}` is registered twice"
+                raise Invalid([Problem("DUPLICATE", message, (document_type,))])
+            self.extractors[document_type] = Extractor(
+                run, length, reject_below, reject_code, frozenset(rejects)
+            )
+            return run
 
         return register
 
@@ -216,6 +324,10 @@ class App:
         self.outlets.adapters[channel] = send
         return self
 
+    def capability_to_submit(self, task_type: str) -> str:
+        """Return the capability that a caller needs to submit a task of a type."""
+        return self.capabilities.get(f"task:{task_type}", SUBMIT_TASKS)
+
     def _name_capability(self, thing: str, capability: str | None) -> None:
         if capability is not None:
             self.capabilities[thing] = capability
@@ -228,18 +340,36 @@ class App:
     def kernel(self, database: Database) -> Kernel:
         return Kernel(database, self.registry)
 
-    def runtime(self, database: Database) -> Runtime:
-        """Return the application's runtime on a database; its caches are its own, so keep one for a process."""
+    def runtime(self, database: Database, blobs: Blobs | None = None) -> Runtime:
+        """Return the application's runtime on a database; its caches are its own, so keep one for a process.
+
+        Files of documents are kept where `ASSENT_BLOBS` says, unless another store is named.
+        """
+        tasks = dict(self.tasks)
         core = Core.build(
             database,
             self.kernel(database),
             self.operations,
             self.directory or MembersDirectory(),
-            task_types=self.tasks,
+            task_types=tasks,
             capabilities=self.capabilities,
             outlets=self.outlets,
+            verbs=Verbs(self._verb_registry, {name: run for name, (_, run) in self.verbs.items()}),
+            blobs=blobs,
+            extractors=self.extractors,
         )
+        core.advancing.means.verbs = StepVerbs(core)
+        if self.extractors:
+            tasks[EXTRACT] = extraction_task(core)
         return Runtime(core)
+
+    def sync_runtime(self, url: str | None = None, *, settings: Settings | None = None) -> SyncRuntime:
+        """Return the application's runtime for threads that block, such as those of Django or Flask.
+
+        It connects at the first command, to `url`, else to `ASSENT_DATABASE_URL`, else to a server of our own. Keep
+        one for a process; a process that is forked afterwards connects by itself.
+        """
+        return SyncRuntime(self.runtime, url, settings)
 
     def event_processor(self, runtime: Runtime) -> EventProcessor:
         """Return what processes events for a worker."""

@@ -21,7 +21,7 @@ UNAVAILABLE: Final = (StoreError, ConnectionError, TimeoutError, asyncpg.Interfa
 UNPROCESSABLE: Final = 422
 
 _CODES: Final[Mapping[int, tuple[str, ...]]] = {
-    400: ("BAD_JSON", "BAD_REQUEST", "HOST_REFUSED"),
+    400: ("BAD_JSON", "BAD_REQUEST", "HOST_REFUSED", "UNKNOWN_VERSION"),
     401: ("NOT_SIGNED_IN", "TOKEN_REFUSED", "TOKEN_EXPIRED", "TOKEN_NOT_YET_VALID", "API_KEY_REFUSED"),
     403: (
         "POLICY_DENIED",
@@ -40,6 +40,8 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "ALREADY_ASKED",
         "ALREADY_DECIDED",
         "ALREADY_EXISTS",
+        "ALREADY_HANDED_IN",
+        "ALREADY_REVIEWED",
         "ALREADY_STARTED",
         "AMEND_NOT_LOCKED",
         "APPROVAL_DECIDED",
@@ -57,12 +59,18 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "NOT_UNIQUE",
         "NOT_YET_ASKED",
         "PROJECTION_BEHIND",
+        "QUESTION_CLOSED",
+        "REQUIREMENT_STATUS",
         "SHOWN_ONCE",
         "TASK_HAS_ENDED",
         "TASK_NOT_DEAD",
+        "TASK_NOT_UNDER_WAY",
         "TASK_WAS_AWAITED",
         "TOO_MANY_KEYS",
+        "TOO_MANY_QUESTIONS",
+        "UPLOAD_ABANDONED",
         "VERSION_CONFLICT",
+        "VERSION_ERASED",
         "WORKFLOW_COMPILER_STALE",
         "WORKFLOW_EDIT_LOCKED",
         "WORKFLOW_HASH_MISMATCH",
@@ -72,10 +80,11 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "WORKFLOW_NOT_PUBLISHED",
         "WORKFLOW_REQUIRED",
     ),
-    410: ("INSTANCE_DELETED",),
+    410: ("INSTANCE_DELETED", "LINK_EXPIRED", "LINK_REVOKED", "REQUEST_ENDED"),
     412: ("PRECONDITION_FAILED",),
-    413: ("REQUEST_TOO_LARGE", "TOO_LARGE"),
+    413: ("FILE_TOO_LARGE", "REQUEST_TOO_LARGE", "TOO_LARGE"),
     415: ("UNSUPPORTED_MEDIA_TYPE",),
+    416: ("RANGE_NOT_SATISFIABLE",),
     UNPROCESSABLE: (
         "AMBIGUOUS_STEP",
         "BAD_CURSOR",
@@ -88,7 +97,14 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
     428: ("IF_MATCH_REQUIRED",),
     429: ("TOO_MANY_REQUESTS",),
     500: ("UNEXPECTED", "STEP_FAILED"),
-    503: ("BUSY", "UNAVAILABLE", "OUTCOME_UNKNOWN", "KEYS_UNAVAILABLE"),
+    503: (
+        "BLOBS_UNAVAILABLE",
+        "BUSY",
+        "NEWER_CODE_NEEDED",
+        "UNAVAILABLE",
+        "OUTCOME_UNKNOWN",
+        "KEYS_UNAVAILABLE",
+    ),
 }
 
 STATUS_OF: Final[Mapping[str, int]] = {code: status for status, codes in _CODES.items() for code in codes}
@@ -104,6 +120,7 @@ TITLES: Final[Mapping[int, str]] = {
     412: "Version conflict",
     413: "Request too large",
     415: "Unsupported media type",
+    416: "Range not satisfiable",
     422: "Invalid request",
     428: "Version required",
     429: "Too many requests",

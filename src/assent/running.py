@@ -16,6 +16,8 @@ from assent.model.problems import Invalid
 from assent.people.members import MemberFilter, list_members
 from assent.store.database import Database
 from assent.store.migrate import migrate
+from assent.store.table_grants import grant_tables
+from assent.transports.settings import StreamSettings
 from assent.worker.duty import Observer, WorkerContext
 from assent.worker.options import Options
 from assent.worker.process import stopping_on_signals
@@ -23,7 +25,7 @@ from assent.worker.supervisor import Supervisor, duties
 
 
 def run(app: App, *, org: str, host: str, port: int) -> None:
-    """Until a signal."""
+    """Run until a signal."""
     with listen(host, port) as listening:
         asyncio.run(_run(app, org, listening))
 
@@ -34,6 +36,8 @@ async def _run(app: App, org: str, listening: socket) -> None:
         await migrate(database)
         if problems := app.check().problems:
             raise Invalid(problems)
+        async with database.transaction(None) as connection:
+            await grant_tables(connection, app.grants)
         await publish(database, org, app.sources)
         service = serving(app, database, listening, SendingSettings())
         host, port = listening.getsockname()[:2]
@@ -65,13 +69,13 @@ def first_steps(app: App, org: str) -> str:
 
 
 async def publish(database: Database, org: str, sources: Sequence[Source]) -> None:
-    """What the application declares, for an org; what is published as it is, stays as it is."""
+    """Publish what the application declares, for an org; what is published as it is, stays as it is."""
     async with database.transaction(None) as connection:
         await publish_sources(connection, org, sources, SYSTEM, database.clock.now())
 
 
 def serving(app: App, database: Database, listening: socket, sending: SendingSettings) -> Serving:
-    """The API and a worker on one socket."""
+    """Return the API and a worker on one socket."""
     settings = HttpSettings()
     worker = worker_of(app, database, sending, Options())
     return Serving(create_app(app, database, settings), listening, settings, worker)
@@ -84,7 +88,8 @@ def worker_of(
     options: Options,
     observers: Iterable[Observer] = (),
 ) -> Supervisor:
-    """Every duty, for the process that also serves."""
+    """Return every duty, for the process that also serves."""
     runtime = app.runtime(database)
-    place = WorkerContext(database, options, runtime, sending, events=app.event_processor(runtime))
+    events, streams = app.event_processor(runtime), StreamSettings()
+    place = WorkerContext(database, options, runtime, sending, streams=streams, events=events)
     return Supervisor(database, duties(place), options, observers)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from assent.approvals import Chain, find_people, keep_chain, list_chains, read_chain
+from assent.approvals import find_people, keep_chain, list_chains, read_chain
+from assent.model.problems import Invalid
 from tests.approvals.staff import DIRECTORY, asked, find, names, skipped, wanted
 from tests.postgres import START
 
@@ -33,9 +34,13 @@ BAD_STEPS = {
 
 
 async def _keep(connection, **given):
-    kept = await keep_chain(connection, "acme", LARGE | given, START)
-    assert isinstance(kept, Chain), kept
-    return kept
+    return await keep_chain(connection, "acme", LARGE | given, START)
+
+
+async def _problems(connection, data):
+    with pytest.raises(Invalid) as caught:
+        await keep_chain(connection, "acme", data, START)
+    return caught.value.problems
 
 
 async def test_chain_that_was_kept_is_read_as_it_was_kept(acme):
@@ -77,23 +82,22 @@ async def test_chain_of_another_org_is_not_there(staffed):
 async def test_step_that_is_wrong_is_a_problem_and_nothing_is_kept(acme, case):
     change, code, path = BAD_STEPS[case]
     step = {"name": "one", "approvers": {"role": "finance"}} | change
-    problems = await keep_chain(acme, "acme", LARGE | {"steps": [step]}, START)
-    assert isinstance(problems, list)
+    problems = await _problems(acme, LARGE | {"steps": [step]})
     assert (problems[0].code, problems[0].path) == (code, path)
     assert await list_chains(acme, "acme") == []
 
 
 async def test_names_of_steps_are_their_own_and_there_is_one_at_least(acme):
     twice = [{"name": "one", "approvers": {"user": "cal"}}] * 2
-    assert (await keep_chain(acme, "acme", LARGE | {"steps": twice}, START))[0].code == "DUPLICATE_NAME"
-    assert (await keep_chain(acme, "acme", LARGE | {"steps": []}, START))[0].path == ("steps",)
+    assert (await _problems(acme, LARGE | {"steps": twice}))[0].code == "DUPLICATE_NAME"
+    assert (await _problems(acme, LARGE | {"steps": []}))[0].path == ("steps",)
     many = [{"name": f"s{n}", "approvers": {"user": "cal"}} for n in range(21)]
-    assert (await keep_chain(acme, "acme", LARGE | {"steps": many}, START))[0].path == ("steps",)
+    assert (await _problems(acme, LARGE | {"steps": many}))[0].path == ("steps",)
 
 
 async def test_all_problems_of_a_chain_are_told(acme):
     bad = [{"name": "A B", "approvers": {"role": "x"}}, {"name": "two", "due": "soon"}]
-    problems = await keep_chain(acme, "acme", {"chain": "", "steps": bad}, START)
+    problems = await _problems(acme, {"chain": "", "steps": bad})
     assert {problem.path for problem in problems} == {
         ("chain",),
         ("steps", 0, "name"),

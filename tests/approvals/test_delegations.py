@@ -7,7 +7,7 @@ import pytest
 from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.people import NewDelegation, delegate, list_delegations, load_delegations, revoke
-from assent.people.delegations import REASON_LENGTH_MAX, SCOPE_NAMES_MAX, KeptDelegation
+from assent.people.delegations import REASON_LENGTH_MAX, SCOPE_NAMES_MAX, KeptDelegation, find_present
 from tests.approvals.staff import DIRECTORY
 from tests.postgres import START
 
@@ -169,3 +169,18 @@ async def test_delegations_are_listed_of_and_to_somebody_and_by_whether_they_are
     for person in ("fay", "fin"):
         found = await list_delegations(acme, "acme", person, open_at=START + 2 * DAY)
         assert [one.id for one in found] == [to_come.id]
+
+
+async def test_members_who_are_known_are_there_as_the_database_says(acme):
+    """A command reads the member who gives it with its target; what it knows of them must be what a search finds."""
+    members = await acme.fetch(
+        "SELECT user_id, kind, roles, active FROM assent.members WHERE org_id = 'acme'"
+    )
+    known = {
+        ("acme", row["user_id"]): (row["kind"], row["roles"]) if row["active"] else None for row in members
+    }
+    roles = {role for row in members for role in row["roles"]}
+    asked = {("acme", row["user_id"], role) for row in members for role in (None, *roles)}
+    found = await find_present(acme, DIRECTORY, asked)
+    assert await find_present(acme, DIRECTORY, asked, known) == found
+    assert asked > found > set()

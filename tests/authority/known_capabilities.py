@@ -7,6 +7,7 @@ new one of them turns `test_every_question_is_understood` red.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -23,7 +24,12 @@ SPELLED_OUT = {
         "workflow:publish:run_as_service_account",
     },
     "f'{key}:read'": {"orders.approval:read"},
-    "tx.services.app.capabilities.get(f'task:{body.type}', SUBMIT)": {"tasks:submit"},
+    "tx.services.app.capability_to_submit(body.type)": {"tasks:submit"},
+    "session.app.capability_to_submit(type)": {"tasks:submit"},
+    "spec.capability": {
+        *("documents:read", "documents:write", "documents:review"),
+        *("requirements:manage", "requirements:waive", "results:push"),
+    },  # of verbs
 }
 """Capabilities whose names are put together, and what they may be."""
 
@@ -36,6 +42,10 @@ NAMED_BY_OTHERS = {
     "wanted",
 }
 """Capabilities that definitions and contracts name, or that the function's caller does."""
+
+
+_MAY_ASK = re.compile(r"\b(can|require|require_capability)\(|\bowner_for\b|= \(?\s*\"[^\"\n]*:")
+"""What a module has that asks for a capability, or names one; the others are not parsed."""
 
 
 @cache
@@ -86,7 +96,8 @@ def all_capabilities(contracts: list[Contract]) -> list[str]:
 @cache
 def _trees() -> tuple[tuple[Path, ast.Module], ...]:
     root = Path(str(files("assent")))
-    return tuple((path, ast.parse(path.read_text(encoding="utf-8"))) for path in _sources(root))
+    texts = ((path, path.read_text(encoding="utf-8")) for path in _sources(root))
+    return tuple((path, ast.parse(text)) for path, text in texts if _MAY_ASK.search(text))
 
 
 def _sources(root: Path) -> Iterator[Path]:

@@ -1,11 +1,11 @@
-"""The authority matrix: one company, three shapes of work, and everything that can lie between.
+"""The authority matrix: one company, four shapes of work, and everything that can lie between.
 
 `dual` has a part in the content and holds the approvers' roles as well. Whatever happens between the work and the
 approval, nobody may forget it. `fin` is the other approver; the second approval, which `flo` could give, is left to its
 default.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,9 +32,10 @@ PEOPLE: Final = {
     "adm": ["admin"],
 }
 ROLES: Final = {
-    "operator": ["workflows:*", "approvals:reassign", "approvals:delegate"],
+    "operator": ["workflows:*", "approvals:reassign", "approvals:delegate", "documents:review"],
     "admin": ["*"],
-    "helper": ["bill:update"],
+    "helper": ["bill:update", "documents:write"],
+    "treasury": ["documents:write"],
 }
 BILL: Final[dict[str, Any]] = {
     "contract": "bill",
@@ -64,7 +65,7 @@ BY_DEFAULT: Final[dict[str, Any]] = {
 
 
 @dataclass
-class Company:
+class MatrixCompany:
     """A sandbox with the people of the matrix, and the counters of the application's own functions."""
 
     sandbox: Sandbox
@@ -113,8 +114,8 @@ class Company:
         return found
 
 
-def application(calls: dict[str, int]) -> App:
-    app = App([BILL])
+def application(calls: dict[str, int], contracts: Sequence[Any] = ()) -> App:
+    app = App([BILL, *contracts])
 
     @app.operation("tool.first_time_refused")
     def first_time_refused(connection: Any, arguments: dict[str, Any]) -> None:
@@ -149,57 +150,55 @@ class Between:
 
     name: str
     nodes: tuple[dict[str, Any], ...]
-    pass_: Callable[[Company], Awaitable[None]]
+    pass_: Callable[[MatrixCompany], Awaitable[None]]
     edges: tuple[tuple[str, str, str | None], ...] | None = None
     """Edges among the nodes where they are no plain sequence: (from, to, outcome)."""
 
 
-async def _nothing(company: Company) -> None:
+async def pass_nothing(company: MatrixCompany) -> None:
     pass
 
 
-async def _time(company: Company) -> None:
+async def _time(company: MatrixCompany) -> None:
     await company.sandbox.advance_time("2h")
 
 
-async def _event(company: Company) -> None:
+async def _event(company: MatrixCompany) -> None:
     await company.runtime.org(ORG).events.emit("parcel:7", {"weight": 2})
     await company.sandbox.drain()
 
 
-async def _form_of_kim(company: Company) -> None:
+async def _form_of_kim(company: MatrixCompany) -> None:
     await company.runtime.org(ORG, await company.actor("kim")).instances.advance(
         company.instance_id, "completed", {}
     )
 
 
-async def _task(company: Company) -> None:
+async def _task(company: MatrixCompany) -> None:
     await company.sandbox.drain()
 
 
-async def _answered_webhook(company: Company) -> None:
+async def _answered_webhook(company: MatrixCompany) -> None:
     assert await answer_effect(company.sandbox, await company.resting_step("call"), {"ok": True})
     await company.sandbox.drain()
 
 
-async def _result(company: Company) -> None:
+async def _result(company: MatrixCompany) -> None:
     step = await company.resting_step("call")
-    assert await push_result(
-        company.sandbox, step, "k1", {"items": [{"cargo": f"version://assent/{UUID(int=1)}"}]}
-    )
+    assert await push_result(company.sandbox, step, "k1", {"items": [{"cargo": "external://vault/7"}]})
     await company.sandbox.drain()
 
 
-async def _both_branches(company: Company) -> None:
+async def _both_branches(company: MatrixCompany) -> None:
     await company.sandbox.advance_time("3h")
 
 
-async def _retried(company: Company) -> None:
+async def _retried(company: MatrixCompany) -> None:
     assert (await company.view())["status"] == "paused"  # type: ignore[index]
     await company.runtime.org(ORG, await company.actor("olga")).instances.retry(company.instance_id)
 
 
-async def _skipped(company: Company) -> None:
+async def _skipped(company: MatrixCompany) -> None:
     (failed,) = await company.rows(
         """SELECT node_id FROM assent.workflow_step_executions
             WHERE instance_id = $1 AND status = 'failed'""",
@@ -219,7 +218,7 @@ async def _skipped(company: Company) -> None:
     )
 
 
-async def _paused_and_resumed(company: Company) -> None:
+async def _paused_and_resumed(company: MatrixCompany) -> None:
     olga = await company.actor("olga")
     await company.runtime.org(ORG, olga).instances.pause(company.instance_id, "look at it")
     await company.sandbox.advance_time("2h")
@@ -227,7 +226,27 @@ async def _paused_and_resumed(company: Company) -> None:
     await company.sandbox.advance_time("1m")
 
 
-async def _recovered(company: Company) -> None:
+async def _document_of_kim(company: MatrixCompany) -> None:
+    await hand_in(company, "kim")
+
+
+async def hand_in(company: MatrixCompany, by: str | Actor) -> None:
+    """Hand in the document that the instance waits for; `olga` reviews it."""
+    (missing,) = await company.rows(
+        """SELECT id, subject, doc_type FROM assent.document_requirements
+            WHERE instance_id = $1 AND status = 'missing'""",
+        company.instance_id,
+    )
+    sender = by if isinstance(by, Actor) else await company.actor(by)
+    documents = company.runtime.org(ORG, sender).documents
+    document = await documents.create(missing["doc_type"], missing["subject"], requirement_id=missing["id"])
+    version = await documents.add_version(document.id, structured_data={"number": 7})
+    reviewing = company.runtime.org(ORG, await company.actor("olga")).documents
+    await reviewing.verify(document.id, version.id)
+    await company.sandbox.drain()
+
+
+async def _recovered(company: MatrixCompany) -> None:
     # The connection of the first batch goes away; another attempt follows.
     with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
         await company.sandbox.advance_time("2h")
@@ -235,15 +254,22 @@ async def _recovered(company: Company) -> None:
     assert company.calls["cut"] == 2
 
 
+def papers(name: str, doc_type: str) -> dict[str, Any]:
+    """A step that waits for a document of the person with whom the instance began."""
+    wanted = {"type": "requirement_satisfied", "doc_type": doc_type, "subject": "$subject_id"}
+    return {"id": name, "type": "requirements", "requirements": [wanted]}
+
+
 WAIT: Final = {"id": "pause", "type": "wait_timer", "for": "1h"}
 REFUSED: Final = {"id": "call", "type": "system", "operation": {"sdk": "tool.first_time_refused"}}
 BETWEENS: Final = (
-    Between("nothing", (), _nothing),
+    Between("nothing", (), pass_nothing),
     Between("timer", (WAIT,), _time),
     Between("event", ({"id": "parcel", "type": "wait_event", "key": "parcel:7"},), _event),
     Between(
         "another's form", ({"id": "fill", "type": "form", "assignee": {"role": "helper"}},), _form_of_kim
     ),
+    Between("documents", (papers("proof", "proof"),), _document_of_kim),
     Between("task", ({"id": "look", "type": "task", "task": "tool.look"},), _task),
     Between(
         "awaited webhook",
@@ -353,15 +379,15 @@ ASK_TWICE_IN_SLOT: Final = {
 
 
 @asynccontextmanager
-async def company_with(postgres_url: str, *sources: Any) -> Any:
+async def company_with(postgres_url: str, *sources: Any, contracts: Sequence[Any] = ()) -> Any:
     calls: dict[str, int] = {}
-    async with Sandbox(application(calls), sources, server=postgres_url) as sandbox:
+    async with Sandbox(application(calls, contracts), sources, server=postgres_url) as sandbox:
         await sandbox.people(**PEOPLE)
         await sandbox.roles(**ROLES)
-        yield Company(sandbox, calls)
+        yield MatrixCompany(sandbox, calls)
 
 
-async def new_bill(company: Company, by: str, **data: Any) -> Entity:
+async def new_bill(company: MatrixCompany, by: str, **data: Any) -> Entity:
     command = Command(ORG, "bill.create", await company.actor(by), {"number": "1", "total": 100, **data})
     mutation = await company.runtime.core.kernel.mutate(command)
     await company.sandbox.drain()
@@ -371,26 +397,26 @@ async def new_bill(company: Company, by: str, **data: Any) -> Entity:
     return found
 
 
-async def edit_bill(company: Company, by: str, **data: Any) -> None:
+async def edit_bill(company: MatrixCompany, by: str, **data: Any) -> None:
     actor = await company.actor(by)
     await company.runtime.core.kernel.mutate(Command(ORG, "bill.update", actor, data, company.entity_id))
     await company.sandbox.drain()
 
 
-async def submit(company: Company, by: str) -> None:
+async def submit(company: MatrixCompany, by: str) -> None:
     await company.runtime.org(ORG, await company.actor(by)).entities.transition(company.entity_id, "submit")
 
 
 # The three shapes: each ends where the approval is asked, and `dual` has had a part in what it is about.
 
 
-async def submitted_by_dual(company: Company, between: Between) -> None:
+async def submitted_by_dual(company: MatrixCompany, between: Between) -> None:
     await new_bill(company, "ann")
     await submit(company, "dual")
     await between.pass_(company)
 
 
-async def edited_by_dual(company: Company, between: Between) -> None:
+async def edited_by_dual(company: MatrixCompany, between: Between) -> None:
     await new_bill(company, "ann")
     await submit(company, "ann")
     await between.pass_(company)
@@ -399,13 +425,13 @@ async def edited_by_dual(company: Company, between: Between) -> None:
     await between.pass_(company)
 
 
-async def filled_in_by_dual(company: Company, between: Between) -> None:
+async def filled_in_by_dual(company: MatrixCompany, between: Between) -> None:
     await _start_claim(company)
     await _fill_in(company, "dual")
     await between.pass_(company)
 
 
-async def filled_in_again_by_dual(company: Company, between: Between) -> None:
+async def filled_in_again_by_dual(company: MatrixCompany, between: Between) -> None:
     """A rejected flow goes back to its form: what is asked then is what `dual` made of it."""
     await _start_claim(company)
     await _fill_in(company, "ann")
@@ -416,23 +442,47 @@ async def filled_in_again_by_dual(company: Company, between: Between) -> None:
     await between.pass_(company)
 
 
-async def _start_claim(company: Company) -> None:
+async def _start_claim(company: MatrixCompany) -> None:
     view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("claim")
     company.instance_id = view.id
 
 
-async def _fill_in(company: Company, by: str) -> None:
+async def _fill_in(company: MatrixCompany, by: str) -> None:
     actor = await company.actor(by)
     await company.runtime.org(ORG, actor).instances.advance(company.instance_id, "completed", {"amount": 5})
 
 
-async def written_by_a_flow_of_dual(company: Company, between: Between) -> None:
+async def handed_in_by_dual(company: MatrixCompany, between: Between) -> None:
+    view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("intake")
+    company.instance_id = view.id
+    await hand_in(company, "dual")
+    await between.pass_(company)
+
+
+async def handed_in_again_by_dual(company: MatrixCompany, between: Between) -> None:
+    """The document is required anew, and the rejected flow goes back to its step: what is asked then is `dual`'s."""
+    view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("intake")
+    company.instance_id = view.id
+    await hand_in(company, "kim")
+    await between.pass_(company)
+    (row,) = await company.rows(
+        "SELECT id FROM assent.document_requirements WHERE instance_id = $1", company.instance_id
+    )
+    administering = company.runtime.org(ORG, await company.actor("adm"))
+    await administering.requirements.reset(row["id"], "a newer one")
+    request = await company.open_request()
+    await company.runtime.org(ORG, await company.actor("fin")).approvals.decide(request["id"], "rejected")
+    await hand_in(company, "dual")
+    await between.pass_(company)
+
+
+async def written_by_a_flow_of_dual(company: MatrixCompany, between: Between) -> None:
     await new_bill(company, "ann")
     await _launder(company, between)
     await submit(company, "ann")
 
 
-async def amended_by_a_flow_of_dual(company: Company, between: Between) -> None:
+async def amended_by_a_flow_of_dual(company: MatrixCompany, between: Between) -> None:
     await new_bill(company, "ann")
     await submit(company, "ann")
     asked = await company.open_request()
@@ -441,7 +491,7 @@ async def amended_by_a_flow_of_dual(company: Company, between: Between) -> None:
     assert (await company.open_request())["id"] != asked["id"], "what is asked now is the amended bill"
 
 
-async def _launder(company: Company, between: Between) -> None:
+async def _launder(company: MatrixCompany, between: Between) -> None:
     """Let a flow that `dual` started write the bill, behind what lies between."""
     target = {"target": str(company.entity_id)}
     view = await company.runtime.org(ORG, await company.actor("dual")).instances.start("launder", target)
@@ -460,11 +510,11 @@ class ApprovalShape:
     """A kind of work: what is published for it, and how it comes to the approval."""
 
     sources: Callable[[Between], list[Any]]
-    work: Callable[[Company, Between], Awaitable[None]]
-    amended: Callable[[Company, Between], Awaitable[None]]
+    work: Callable[[MatrixCompany, Between], Awaitable[None]]
+    amended: Callable[[MatrixCompany, Between], Awaitable[None]]
     """The same where `dual` edits what others were asked to approve."""
 
-    async def ask(self, company: Company, between: Between) -> None:
+    async def ask(self, company: MatrixCompany, between: Between) -> None:
         """Let everything happen until the approval is asked."""
         await (self.amended if between is AMENDMENT else self.work)(company, between)
 
@@ -477,6 +527,10 @@ def _bill(between: Between) -> list[Any]:
 def _claim(between: Between) -> list[Any]:
     fill_in = {"id": "form", "type": "action", "assignee": {"role": "clerk"}}
     return [flow_of("claim", [fill_in], between, [APPROVAL, BY_DEFAULT], rejected="form")]
+
+
+def _intake(between: Between) -> list[Any]:
+    return [flow_of("intake", [papers("papers", "passport")], between, [APPROVAL, BY_DEFAULT], "papers")]
 
 
 def _bill_and_a_flow(between: Between) -> list[Any]:
@@ -497,6 +551,7 @@ def _bill_and_a_flow(between: Between) -> list[Any]:
 SHAPES: Final = {
     "entity": ApprovalShape(_bill, submitted_by_dual, edited_by_dual),
     "flow": ApprovalShape(_claim, filled_in_by_dual, filled_in_again_by_dual),
+    "documents of a flow": ApprovalShape(_intake, handed_in_by_dual, handed_in_again_by_dual),
     "entity written by a flow": ApprovalShape(
         _bill_and_a_flow, written_by_a_flow_of_dual, amended_by_a_flow_of_dual
     ),

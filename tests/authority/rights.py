@@ -18,7 +18,7 @@ from tests.authority.matrix import (
     ASK_IN_SLOT,
     BILL,
     Between,
-    Company,
+    MatrixCompany,
     edges_between,
     flow_of,
 )
@@ -94,7 +94,7 @@ class WriteShape:
     """A kind of work: what is published for it, and how a person brings it to the wait before the step."""
 
     sources: Callable[[Between, Mapping[str, Any]], list[Any]]
-    begin: Callable[[Company, Between, str], Awaitable[UUID]]
+    begin: Callable[[MatrixCompany, Between, str], Awaitable[UUID]]
     """Bring the work to the wait, on behalf of this person; return the id of the entity that the step writes."""
     has_gate: bool = False
 
@@ -130,7 +130,7 @@ def _patch(**slots: Any) -> dict[str, Any]:
     return {"patch": "deed", "base": {"entity_type": "deed", "envelope_version": 1}, "slots": named}
 
 
-async def _submit_deed(company: Company, between: Between, person: str) -> UUID:
+async def _submit_deed(company: MatrixCompany, between: Between, person: str) -> UUID:
     deed = await _new_deed(company)
     if between is AMENDMENT:  # it was asked before, then edited, and is submitted again
         await _submit(company, deed, "hans")
@@ -141,7 +141,7 @@ async def _submit_deed(company: Company, between: Between, person: str) -> UUID:
     return deed
 
 
-async def _new_deed(company: Company) -> UUID:
+async def _new_deed(company: MatrixCompany) -> UUID:
     data = {"number": "1", "total": 100}
     command = Command(ORG, "deed.create", await company.actor("hans"), data)
     mutation = await company.runtime.core.kernel.mutate(command)
@@ -152,13 +152,13 @@ async def _new_deed(company: Company) -> UUID:
     return found
 
 
-async def _edit_deed(company: Company, deed: UUID) -> None:
+async def _edit_deed(company: MatrixCompany, deed: UUID) -> None:
     hans = await company.actor("hans")
     await company.runtime.core.kernel.mutate(Command(ORG, "deed.update", hans, {"total": 200}, deed))
     await company.sandbox.drain()
 
 
-async def _submit(company: Company, deed: UUID, person: str) -> None:
+async def _submit(company: MatrixCompany, deed: UUID, person: str) -> None:
     await company.runtime.org(ORG, await company.actor(person)).entities.transition(deed, "submit")
 
 
@@ -178,7 +178,7 @@ def _write_target(action: str, payload: Mapping[str, Any], run_as: Mapping[str, 
     return {"id": WRITER, "type": "mutation", "action": action, **target, **run_as}
 
 
-async def _start_raise(company: Company, between: Between, person: str) -> UUID:
+async def _start_raise(company: MatrixCompany, between: Between, person: str) -> UUID:
     hans = await company.actor("hans")
     salary = await company.runtime.core.kernel.mutate(
         Command(ORG, "salary.create", hans, {"amount": 999_999})
@@ -197,12 +197,12 @@ async def _start_raise(company: Company, between: Between, person: str) -> UUID:
     return found
 
 
-async def _start(company: Company, flow: str, person: str, given: Mapping[str, Any]) -> None:
+async def _start(company: MatrixCompany, flow: str, person: str, given: Mapping[str, Any]) -> None:
     view = await company.runtime.org(ORG, await company.actor(person)).instances.start(flow, given)
     company.instance_id = view.id
 
 
-async def _fill_in(company: Company, person: str, amount: int) -> None:
+async def _fill_in(company: MatrixCompany, person: str, amount: int) -> None:
     actor = await company.actor(person)
     await company.runtime.org(ORG, actor).instances.advance(
         company.instance_id, "completed", {"amount": amount}
@@ -217,7 +217,7 @@ def _deed_and_flow_sources(between: Between, run_as: Mapping[str, Any]) -> list[
     return [DEED, _patch(), flow_of("rewrite", [BEGIN], between, [write])]
 
 
-async def _start_rewrite(company: Company, between: Between, person: str) -> UUID:
+async def _start_rewrite(company: MatrixCompany, between: Between, person: str) -> UUID:
     deed = await _new_deed(company)
     if between is AMENDMENT:  # what the step writes is what others were asked to approve
         await _submit(company, deed, "hans")
@@ -245,7 +245,7 @@ class CaseResult:
     has_read: bool
 
     @classmethod
-    async def look(cls, company: Company, entity: UUID) -> "CaseResult":
+    async def look(cls, company: MatrixCompany, entity: UUID) -> "CaseResult":
         found = await company.rows(
             "SELECT status, incident, context_json FROM assent.workflow_instances WHERE id = $1",
             company.instance_id,
@@ -258,7 +258,7 @@ class CaseResult:
         return cls(instance["status"], incident.get("code"), writes, state["state"], has_read)
 
 
-async def written_rows(company: Company, entity: UUID) -> list[Mapping[str, Any]]:
+async def written_rows(company: MatrixCompany, entity: UUID) -> list[Mapping[str, Any]]:
     """Return the audit entries of what the step wrote, in order."""
     return await company.rows(
         "SELECT * FROM assent.audit_log WHERE entity_id = $1 AND reason = $2 ORDER BY to_version",

@@ -201,6 +201,10 @@ def _rotate_signing_secret(state: SearchState) -> tuple[str, str, Any]:
     return "POST", "/api/signing-secrets/rotate", None
 
 
+def _post_test_alert(state: SearchState) -> tuple[str, str, Any]:
+    return "POST", "/api/org/test-alert", None
+
+
 def _retire_signing_secrets(state: SearchState) -> tuple[str, str, Any]:
     return "POST", "/api/signing-secrets/retire", None
 
@@ -222,6 +226,7 @@ MOVES: dict[str, Move] = {
     "delete_rule_of_org": _delete_rule,
     "rotate_signing_secret": _rotate_signing_secret,
     "retire_signing_secrets": _retire_signing_secrets,
+    "post_test_alert": _post_test_alert,
 }
 SELDOM = {
     "deactivate_member",

@@ -17,53 +17,59 @@ from assent.model.mutation import Refused, Rejection
 from assent.people import InboxQuery, NewDelegation, delegate, read_inbox
 from assent.testing.sandbox import ORG
 from tests.authority.matrix import (
+    ASK_IN_SLOT,
     MATRIX_BETWEENS,
     SHAPES,
     Between,
-    Company,
+    MatrixCompany,
     company_with,
+    hand_in,
+    in_slot,
     new_bill,
+    papers,
+    pass_nothing,
+    patch_with,
 )
 from tests.cli.desk import Desk
 
-Route = Callable[[Company], Awaitable[Any]]
+Route = Callable[[MatrixCompany], Awaitable[Any]]
 TIMER: Final = next(between for between in MATRIX_BETWEENS if between.name == "timer")
 
 
-async def decide(company: Company, **given: Any) -> None:
+async def decide(company: MatrixCompany, **given: Any) -> None:
     request, actor = await company.open_request(), await company.actor(company.trying)
     await company.runtime.org(ORG, actor).approvals.decide(request["id"], "approved", **given)
 
 
-async def claim(company: Company) -> None:
+async def claim(company: MatrixCompany) -> None:
     request = await company.open_request()
     await company.runtime.org(ORG, await company.actor(company.trying)).approvals.claim(request["id"])
 
 
-async def find_in_inbox(company: Company) -> None:
+async def find_in_inbox(company: MatrixCompany) -> None:
     async with company.sandbox.database.transaction(ORG) as connection:
         now = company.sandbox.clock.now()
         page = await read_inbox(connection, ORG, company.trying, InboxQuery(), now)
     require_offered(company, [str(item.instance_id) for item in page.items])
 
 
-def require_offered(company: Company, instances: list[str]) -> None:
+def require_offered(company: MatrixCompany, instances: list[str]) -> None:
     if str(company.instance_id) not in instances:
         raise Refused(Rejection("NOT_OFFERED", f"{company.trying} finds nothing to decide"))
 
 
-async def advance(company: Company) -> None:
+async def advance(company: MatrixCompany) -> None:
     actor = await company.actor(company.trying)
     await company.runtime.org(ORG, actor).instances.advance(company.instance_id, "approved")
 
 
-async def transition(company: Company) -> None:
+async def transition(company: MatrixCompany) -> None:
     """Of the entity; a flow has none, and its own id leads to nothing."""
     target, actor = company.entity_id or company.instance_id, await company.actor(company.trying)
     await company.runtime.org(ORG, actor).entities.transition(target, "approve")
 
 
-async def stand_in(company: Company) -> None:
+async def stand_in(company: MatrixCompany) -> None:
     """As the delegate of the other approver."""
     fin, now = await company.actor("fin"), company.sandbox.clock.now()
     async with company.sandbox.database.transaction(ORG) as connection:
@@ -72,22 +78,22 @@ async def stand_in(company: Company) -> None:
     await decide(company, on_behalf_of="fin")
 
 
-async def be_given_a_seat_by(company: Company, giver: str) -> None:
+async def be_given_a_seat_by(company: MatrixCompany, giver: str) -> None:
     request, actor = await company.open_request(), await company.actor(giver)
     await company.runtime.org(ORG, actor).approvals.reassign(
         request["id"], from_user="fin", to_user=company.trying
     )
 
 
-async def be_given_a_seat_by_an_approver(company: Company) -> None:
+async def be_given_a_seat_by_an_approver(company: MatrixCompany) -> None:
     await be_given_a_seat_by(company, "fin")
 
 
-async def be_given_a_seat_by_an_operator(company: Company) -> None:
+async def be_given_a_seat_by_an_operator(company: MatrixCompany) -> None:
     await be_given_a_seat_by(company, "olga")
 
 
-async def decide_as_group(company: Company) -> None:
+async def decide_as_group(company: MatrixCompany) -> None:
     (seat, *_) = await company.rows(
         "SELECT group_name FROM assent.workflow_seats WHERE request_id = $1",
         (await company.open_request())["id"],
@@ -95,19 +101,19 @@ async def decide_as_group(company: Company) -> None:
     await decide(company, group=seat["group_name"])
 
 
-async def decide_after_escalation(company: Company) -> None:
+async def decide_after_escalation(company: MatrixCompany) -> None:
     """The escalation names `dual` by name."""
     await company.sandbox.advance_time("21d")
     await decide(company)
 
 
-async def decide_with_every_right(company: Company) -> None:
+async def decide_with_every_right(company: MatrixCompany) -> None:
     request, actor = await company.open_request(), await company.actor(company.trying)
     every = replace(actor, capabilities=frozenset({"*"}))
     await company.runtime.org(ORG, every).approvals.decide(request["id"], "approved")
 
 
-async def skip_it(company: Company) -> None:
+async def skip_it(company: MatrixCompany) -> None:
     every = replace(await company.actor(company.trying), capabilities=frozenset({"*"}))
     (row,) = await company.rows(
         """SELECT e.key AS id FROM assent.workflow_instances i
@@ -123,7 +129,7 @@ async def skip_it(company: Company) -> None:
     )
 
 
-async def type_command(company: Company, *words: object) -> Any:
+async def type_command(company: MatrixCompany, *words: object) -> Any:
     """Run a command of the command line on the same database; raise Refused with the code that it prints."""
     desk = Desk(company.sandbox.database.url, "tests.authority.matrix:app")
     result = await desk.attempt(*words, "--json", user=company.trying)
@@ -133,25 +139,25 @@ async def type_command(company: Company, *words: object) -> Any:
     return json.loads(result.stdout)
 
 
-async def type_approve(company: Company) -> None:
+async def type_approve(company: MatrixCompany) -> None:
     await type_command(company, "approvals", "decide", (await company.open_request())["id"], "approved")
 
 
-async def type_approve_for_another(company: Company) -> None:
+async def type_approve_for_another(company: MatrixCompany) -> None:
     request_id = (await company.open_request())["id"]
     await type_command(company, "approvals", "decide", request_id, "approved", "--on-behalf-of", "fin")
 
 
-async def type_advance(company: Company) -> None:
+async def type_advance(company: MatrixCompany) -> None:
     await type_command(company, "instances", "advance", company.instance_id, "approved")
 
 
-async def type_inbox(company: Company) -> None:
+async def type_inbox(company: MatrixCompany) -> None:
     page = await type_command(company, "inbox")
     require_offered(company, [item["instance_id"] for item in page["items"]])
 
 
-async def insert_decision(company: Company) -> None:
+async def insert_decision(company: MatrixCompany) -> None:
     """A decision written by hand, as the role of our own processes."""
     request = await company.open_request()
     async with company.sandbox.database.transaction(ORG) as connection:
@@ -180,7 +186,7 @@ async def insert_decision(company: Company) -> None:
             raise Refused(Rejection(f"SQLSTATE {error.sqlstate}", str(error))) from error
 
 
-async def let_time_decide(company: Company) -> None:
+async def let_time_decide(company: MatrixCompany) -> None:
     """The second approval is given by its default; go through if the record names the originator as its giver."""
     await refuse_or_fail(company, decide)
     await refuse_or_fail(company, find_in_inbox)
@@ -195,7 +201,7 @@ async def let_time_decide(company: Company) -> None:
         raise Refused(Rejection("GIVEN_BY_NOBODY", "the default is the decision of nobody"))
 
 
-async def refuse_or_fail(company: Company, route: Route) -> None:
+async def refuse_or_fail(company: MatrixCompany, route: Route) -> None:
     assert await refusal_of(route, company) is not None, route.__name__
 
 
@@ -225,7 +231,7 @@ ROUTES: Final[Mapping[str, Mapping[Route, set[str]]]] = {
 """Route → how it is tried, and with which codes it is refused. The last ones move the clock."""
 
 
-async def refusal_of(route: Route, company: Company) -> str | None:
+async def refusal_of(route: Route, company: MatrixCompany) -> str | None:
     try:
         await route(company)
     except Refused as refused:
@@ -233,7 +239,7 @@ async def refusal_of(route: Route, company: Company) -> str | None:
     return None
 
 
-async def attempt(company: Company, route: str) -> dict[str, str | None]:
+async def attempt(company: MatrixCompany, route: str) -> dict[str, str | None]:
     """Try everything that belongs to a route; return what was not refused as it should be."""
     answers = {way: await refusal_of(way, company) for way in ROUTES[route]}
     return {
@@ -241,7 +247,7 @@ async def attempt(company: Company, route: str) -> dict[str, str | None]:
     }
 
 
-async def check_that_dual_never_gets_through(company: Company) -> None:
+async def check_that_dual_never_gets_through(company: MatrixCompany) -> None:
     """Try every route; the other approver decides the first request, and time the second."""
     request = await company.open_request()
     assert "dual" in request["originators"], "whose work it is is known"
@@ -266,9 +272,9 @@ async def check_that_dual_never_gets_through(company: Company) -> None:
 
 CELLS: Final = tuple(product(MATRIX_BETWEENS, SHAPES))
 WANTED: Final = {
-    "shapes": "entity, flow, entity written by a flow",
-    "betweens": "nothing, timer, event, another's form, task, awaited webhook, result, parallel join, amendment,"
-    " retry by an operator, skip by an operator, pause and resume, crash and recovery",
+    "shapes": "entity, flow, documents of a flow, entity written by a flow",
+    "betweens": "nothing, timer, event, another's form, documents, task, awaited webhook, result, parallel join,"
+    " amendment, retry by an operator, skip by an operator, pause and resume, crash and recovery",
     "routes": "decide, claim, inbox, advance, transition, delegate, reassign, group seat, escalation, default, admin,"
     " CLI, SQL",
 }
@@ -281,7 +287,7 @@ def test_matrix_is_the_whole_product() -> None:
         axis: sorted(names.split(", ")) for axis, names in WANTED.items()
     }
     cells = {(shape, between.name, route) for (between, shape), route in product(CELLS, ROUTES)}
-    assert len(cells) == 3 * 13 * 13
+    assert len(cells) == 4 * 14 * 13
 
 
 @pytest.mark.parametrize(
@@ -328,7 +334,7 @@ async def test_route_is_open_to_a_person_who_had_no_part(route: Route, postgres_
         assert await refusal_of(route, company) is None
 
 
-@pytest.mark.parametrize("shape", ["entity", "flow"])
+@pytest.mark.parametrize("shape", ["entity", "flow", "documents of a flow"])
 async def test_maker_of_a_service_accounts_key_never_approves_its_work(shape: str, postgres_url: str) -> None:
     """What an account does by a key is the work of the member who made the key, also behind a wait."""
     async with company_with(postgres_url, *SHAPES[shape].sources(TIMER)) as company:
@@ -337,6 +343,11 @@ async def test_maker_of_a_service_accounts_key_never_approves_its_work(shape: st
         if shape == "entity":
             await new_bill(company, "ann")
             await company.runtime.org(ORG, bot).entities.transition(company.entity_id, "submit")
+        elif shape == "documents of a flow":
+            await company.sandbox.roles(clerk=["documents:write"])
+            view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("intake")
+            company.instance_id = view.id
+            await hand_in(company, replace(await company.actor("bot"), maker_id="dual"))
         else:
             view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("claim")
             company.instance_id = view.id
@@ -344,4 +355,78 @@ async def test_maker_of_a_service_accounts_key_never_approves_its_work(shape: st
         await company.sandbox.advance_time("2h")
         request = await company.open_request()
         assert {"bot", "dual"} <= set(request["originators"])
+        assert await refusal_of(decide, company) == "SEPARATION_OF_DUTIES"
+
+
+CASE: Final[dict[str, Any]] = {
+    "contract": "case",
+    "version": 1,
+    "fields": {"number": {"type": "text", "required": True}},
+    "lifecycle": {
+        "initial": "draft",
+        "states": {
+            "draft": {"edit": "editable"},
+            "submitted": {"edit": "amend_only"},
+            "open": {"edit": "editable"},
+            "closed": {"edit": "locked"},
+            "amended": {"edit": "editable"},
+        },
+        "transitions": {
+            "submit": {"from": ["draft", "amended"], "to": "submitted"},
+            "accept": {"from": "submitted", "to": "open", "approval": "required", "on_reject": "draft"},
+            "close": {"from": "open", "to": "closed", "approval": "required", "on_reject": "open"},
+        },
+    },
+    "permissions": {verb: ["clerk"] for verb in ("create", "update", "submit", "close")},
+}
+BEHIND_THE_GATE: Final[Mapping[str, dict[str, Any]]] = {
+    "form": {"id": "note", "type": "form", "assignee": {"user": "dual"}, "form": {"note": {"type": "text"}}},
+    "documents": papers("note", "passport"),
+}
+
+
+@pytest.mark.parametrize("kind", BEHIND_THE_GATE)
+async def test_work_behind_a_gate_is_part_of_what_the_next_approval_is_about(
+    kind: str, postgres_url: str
+) -> None:
+    """No approval was about it yet, though the approvals before it are consumed and another person goes on."""
+    slots = {
+        "submitted_to_approved": ASK_IN_SLOT,
+        "approved_to_open": in_slot(Between(kind, (BEHIND_THE_GATE[kind],), pass_nothing), ""),
+        "open_to_approved": ASK_IN_SLOT,
+    }
+    patch = patch_with(**slots) | {"patch": "case", "base": {"entity_type": "case", "envelope_version": 1}}
+    async with company_with(postgres_url, patch, contracts=[CASE]) as company:
+        ann, fin = await company.actor("ann"), await company.actor("fin")
+        made = await company.runtime.org(ORG, ann).entities.mutate("case.create", {"number": "1"})
+        company.entity_id, company.instance_id = made.entity.id, made.entity.instance_id
+        await company.sandbox.drain()
+        await company.runtime.org(ORG, ann).entities.transition(company.entity_id, "submit")
+        await company.runtime.org(ORG, fin).approvals.decide((await company.open_request())["id"], "approved")
+        if kind == "form":
+            dual = await company.actor("dual")
+            await company.runtime.org(ORG, dual).instances.advance(
+                company.instance_id, "completed", {"note": "to my own account"}
+            )
+        else:
+            await hand_in(company, "dual")
+        await company.runtime.org(ORG, ann).entities.transition(company.entity_id, "close")
+        request = await company.open_request()
+        assert set(request["originators"]) >= {"ann", "dual"}
+        assert await refusal_of(decide, company) == "SEPARATION_OF_DUTIES"
+        await company.runtime.org(ORG, fin).approvals.decide(request["id"], "approved")
+        found = await company.runtime.org(ORG, ann).entities.get(company.entity_id)
+        assert found.state == "closed"
+
+
+async def test_who_waives_a_document_does_not_approve_without_it(postgres_url: str) -> None:
+    async with company_with(postgres_url, *SHAPES["documents of a flow"].sources(TIMER)) as company:
+        await company.sandbox.roles(treasury=["requirements:waive"])
+        view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("intake")
+        company.instance_id = view.id
+        (row,) = await company.rows("SELECT id FROM assent.document_requirements")
+        dual = await company.actor("dual")
+        await company.runtime.org(ORG, dual).requirements.waive(row["id"], "known for years")
+        await company.sandbox.drain()
+        await company.sandbox.advance_time("2h")
         assert await refusal_of(decide, company) == "SEPARATION_OF_DUTIES"

@@ -13,7 +13,7 @@ import pytest
 
 from assent.model.mutation import Refused
 from assent.testing.sandbox import ORG
-from tests.authority.matrix import Company, company_with, edit_bill, new_bill, patch_with
+from tests.authority.matrix import MatrixCompany, company_with, edit_bill, new_bill, patch_with
 
 pytestmark = pytest.mark.long
 
@@ -74,7 +74,7 @@ def random_flow(name: str, dice: random.Random) -> dict[str, Any]:
     return {"flow": name, "version": 1, "start": steps[0]["id"], "steps": steps, "transitions": arrows}
 
 
-async def move(company: Company, name: str, dice: random.Random) -> None:
+async def move(company: MatrixCompany, name: str, dice: random.Random) -> None:
     """Do one thing that could move the instance; most of what is tried is refused."""
     who = await company.actor(dice.choice(NAMES))
     waiting = await company.rows(
@@ -106,7 +106,7 @@ async def move(company: Company, name: str, dice: random.Random) -> None:
         pass
 
 
-async def consumed(company: Company) -> list[tuple[str, set[str], set[str]]]:
+async def consumed(company: MatrixCompany) -> list[tuple[str, set[str], set[str]]]:
     """Of each consumed approval: its request, who approved it, and whose work it was, by the audit log."""
     requests = await company.rows(
         """SELECT r.id, r.instance_id, r.entity_id, d.approver_id, d.on_behalf_of
@@ -209,7 +209,7 @@ async def test_no_approver_of_a_document_is_among_those_who_wrote_it(postgres_ur
         assert not own, f"seed {SEED}: approved their own work: {own}"
 
 
-async def act_on_bill(company: Company, dice: random.Random) -> None:
+async def act_on_bill(company: MatrixCompany, dice: random.Random) -> None:
     who = dice.choice(NAMES)
     actor = await company.actor(who)
     try:

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from assent.model.mutation import Refused
-from tests.authority.matrix import MATRIX_BETWEENS, Between, Company, company_with
+from tests.authority.matrix import MATRIX_BETWEENS, Between, MatrixCompany, company_with
 from tests.authority.rights import (
     BEHIND_THE_GATE,
     RUN_AS_BOT,
@@ -59,7 +59,7 @@ async def test_step_acts_only_with_a_right_that_is_held_now(
 
 
 async def _run(
-    company: Company, shape: WriteShape, between: Between, case: RightsCase
+    company: MatrixCompany, shape: WriteShape, between: Between, case: RightsCase
 ) -> tuple[CaseResult | None, CaseResult, str | None]:
     """Let a case happen; return how things stood at the wait, if there was one, in the end, and a refusal's code."""
     company.calls.clear()
@@ -107,7 +107,7 @@ def _complaints(before: CaseResult | None, after: CaseResult, case: RightsCase, 
 
 
 async def _misnamed(
-    company: Company, between: Between, person: str, entity: UUID, *, as_account: bool
+    company: MatrixCompany, between: Between, person: str, entity: UUID, *, as_account: bool
 ) -> list[str]:
     """Return what is wrong about the names in the audit entry of the last write."""
     row = (await written_rows(company, entity))[-1]

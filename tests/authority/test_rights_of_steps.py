@@ -14,7 +14,7 @@ from tests.authority.matrix import (
     BETWEENS,
     WAIT,
     Between,
-    Company,
+    MatrixCompany,
     company_with,
     flow_of,
     in_slot,
@@ -39,7 +39,7 @@ def raising(between: Between, **write: Any) -> dict[str, Any]:
     return flow_of("raise", [BEGIN], between, [{**WRITE, **write}])
 
 
-async def open_company(company: Company) -> UUID:
+async def open_company(company: MatrixCompany) -> UUID:
     """People who may and may not change a salary, and the salary."""
     await company.sandbox.people(wim=[], hans=["hr"], bot={"kind": "service_account", "roles": ["hr"]})
     await company.sandbox.people(kim=["helper", "hr"])
@@ -50,14 +50,14 @@ async def open_company(company: Company) -> UUID:
     return found
 
 
-async def start(company: Company, by: str, salary: UUID) -> None:
+async def start(company: MatrixCompany, by: str, salary: UUID) -> None:
     view = await company.runtime.org(ORG, await company.actor(by)).instances.start(
         "raise", {"target": str(salary)}
     )
     company.instance_id = view.id
 
 
-async def amount(company: Company, salary: UUID) -> int:
+async def amount(company: MatrixCompany, salary: UUID) -> int:
     (row,) = await company.rows(
         "SELECT (data ->> 'amount')::integer AS amount FROM assent.current_entities WHERE id = $1", salary
     )
@@ -65,7 +65,7 @@ async def amount(company: Company, salary: UUID) -> int:
     return found
 
 
-async def check_denied(company: Company, salary: UUID) -> None:
+async def check_denied(company: MatrixCompany, salary: UUID) -> None:
     """Nothing is written nor read, and the operator is told why."""
     (row,) = await company.rows(
         "SELECT status, incident, context_json FROM assent.workflow_instances WHERE id = $1",
@@ -76,7 +76,7 @@ async def check_denied(company: Company, salary: UUID) -> None:
     assert await amount(company, salary) == 999_999
 
 
-async def audit_of_write(company: Company, salary: UUID) -> Any:
+async def audit_of_write(company: MatrixCompany, salary: UUID) -> Any:
     (row,) = await company.rows(
         "SELECT * FROM assent.audit_log WHERE entity_id = $1 AND action = 'salary.update'", salary
     )

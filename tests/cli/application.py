@@ -14,7 +14,7 @@ SECRET: dict[str, Any] = {
 """What only clerks may see."""
 
 
-class Shop:
+class ConfirmingShop:
     """What an order is confirmed by."""
 
     is_open = True
@@ -25,6 +25,16 @@ class Shop:
         return {"ok": True}
 
 
-shop = Shop()
+shop = ConfirmingShop()
 app = App([invoice_contract(), EXPENSE, SECRET])
 app.operation("shop.confirm")(shop.confirm)
+
+
+@app.task("report.build", attempts_max=1)
+async def build_report(month: str) -> dict[str, Any]:
+    return {"pages": len(month)}
+
+
+@app.task("report.send", capability="reports:send")
+async def send_report(month: str) -> None:
+    pass

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +35,9 @@ def commands() -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "passport.pdf").touch()
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSENT_APP", "tests.cli.application:app")
     monkeypatch.setenv("ASSENT_ORG", "acme")
     monkeypatch.setenv("ASSENT_USER", "ann")
@@ -62,3 +65,24 @@ def test_an_example_that_is_wrong_would_be_noticed() -> None:
     ):
         with pytest.raises(Exception, match=r"not one of|Missing|No such command"):
             parsed(line)
+
+
+def leaves(group: Any, *words: str) -> Iterator[tuple[str, Any]]:
+    """Every command that runs something, by its words."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield from leaves(command, *words, name)
+    if not hasattr(group, "commands"):
+        yield " ".join(words), group
+
+
+def test_every_command_that_takes_an_org_or_a_member_reads_it_from_the_environment() -> None:
+    required = {
+        (words, option): parameter.envvar
+        for words, command in leaves(typer.main.get_command(app))
+        for parameter in command.params
+        for option in {"--org", "--as"} & {*parameter.opts}
+        if parameter.required
+    }
+    variables = {"--org": "ASSENT_ORG", "--as": "ASSENT_USER"}
+    assert len(required) > 20
+    assert {place for place, variable in required.items() if variable != variables[place[1]]} == set()

@@ -29,7 +29,7 @@ async def test_an_inbox_shows_what_waits_for_somebody_and_nobody_else(desk: Desk
     result = await desk.run("inbox", user="bea")
     heading, item, total = lines(result)
     assert heading == ["age", "title", "figure", "step", "kind", "request"]
-    assert item[3:] == ["2,000,000", "budget", "approval", str(request_id(view, "budget"))]
+    assert item[3:] == ["20,000.00", "EUR", "budget", "approval", str(request_id(view, "budget"))]
     assert total == ["1", "for", "bea,", "0", "overdue"]
     assert (await desk.run("inbox", user="max")).stdout == "Nothing waits for max.\n"
 

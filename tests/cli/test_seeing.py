@@ -30,9 +30,9 @@ async def test_a_list_says_where_each_instance_stands_newest_first(desk: Desk, r
     older = await submit_invoice(runtime, MIDDLE)
     newer = await desk.json("instances", "start", "orders")
     heading, first, second = lines(await desk.run("instances", "list"))
-    assert heading[:5] == ["instance", "workflow", "status", "stands", "at"]
-    assert first[:5] == [newer["id"], "orders", "running", "ask", "ann"]
-    assert second[:5] == [str(older.id), "invoice", "running", "one", "ann"]
+    assert heading[:5] == ["instance", "workflow", "version", "status", "stands"]
+    assert first[:6] == [newer["id"], "orders", "1", "running", "ask", "ann"]
+    assert second[:6] == [str(older.id), "invoice", "1", "running", "one", "ann"]
 
 
 async def test_a_list_is_filtered_and_goes_on_where_it_ended(desk: Desk, runtime: Runtime) -> None:
@@ -183,7 +183,7 @@ async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(
     desk: Desk, runtime: Runtime
 ) -> None:
     view = await submit_invoice(runtime, MIDDLE)
-    shown = await desk.terminal("instances", "list", columns=60)
+    shown = await desk.terminal("instances", "list", columns=80)
     assert "\x1b[32m" in shown
     plain = "".join(_without_colours(shown).split())
     assert all(part in plain for part in str(view.id).split("-"))
@@ -191,3 +191,58 @@ async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(
 
 def _without_colours(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+async def test_effects_are_shown_with_their_attempts_the_last_answer_and_the_next_try(
+    desk: Desk, runtime: Runtime, database: Database
+) -> None:
+    steps = [{"id": "tell", "type": "webhook_out", "url": "http://127.0.0.1:1/orders"}, END]
+    await publish_steps(database, "told", steps, [{"from": "tell", "to": "end"}])
+    view = await runtime.org(ORG, ANN).instances.start("told")
+    waiting = await desk.json("instances", "show", view.id)
+    (effect,) = waiting["instance"]["effects"]
+    assert (effect["status"], effect["attempts"], effect["tried"], effect["step"]) == (
+        "queued",
+        0,
+        [],
+        "tell",
+    )
+    assert effect["next_at"] is not None
+    async with database.transaction(None) as connection:
+        for change in (
+            """UPDATE assent.jobs SET status = 'running', attempts = 1, worker_id = gen_random_uuid(),
+                                      claimed_at = assent.now() WHERE org_id = 'acme'""",
+            """UPDATE assent.jobs SET status = 'retrying', worker_id = NULL, run_at = '2126-01-01T00:00:00Z'
+                WHERE org_id = 'acme'""",
+        ):
+            await connection.execute(change)
+        await connection.execute(
+            """INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, code, error, ambiguous, output,
+                                              worker_id, started_at, ended_at)
+               SELECT org_id, id, 1, kind, 'failed', 'HTTP_STATUS', 'HTTP_STATUS: 503', true, '{"status": 503}',
+                      gen_random_uuid(), assent.now(), assent.now() FROM assent.jobs WHERE org_id = 'acme'"""
+        )
+    (effect,) = (await desk.json("instances", "show", view.id))["instance"]["effects"]
+    assert (effect["status"], effect["attempts"]) == ("retrying", 1)
+    assert effect["next_at"].startswith("2126-01-01")
+    (tried,) = effect["tried"]
+    assert (tried["outcome"], tried["code"], tried["ambiguous"]) == ("failed", "HTTP_STATUS", True)
+    assert tried["answer"] is None  # what receivers answered is for operators
+    (seen,) = (await desk.json("instances", "show", view.id, user="ops"))["instance"]["effects"]
+    assert seen["tried"][0]["answer"] == {"status": 503}
+    told = [
+        " ".join(line.split()) for line in (await desk.run("instances", "show", view.id)).stdout.splitlines()
+    ]
+    (line,) = [line for line in told if "retrying" in line]
+    assert "1 of" in line
+    assert line.endswith("HTTP_STATUS: 503 (it may have been received)")
+    assert f"told 1 {view.id} completed" in told
+
+
+async def test_a_person_of_a_request_that_has_ended_is_not_shown_as_asked(
+    desk: Desk, runtime: Runtime
+) -> None:
+    view = await submit_invoice(runtime, LARGE)
+    await desk.run("instances", "cancel", view.id, user="ops")
+    page = (await desk.run("instances", "show", view.id, user="bea")).stdout
+    assert "asks" not in page

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.test_demo import started, stopped
+from tests.demo.test_demo import send, started, stopped
 from tests.processes.spawn import ROOT
 
 pytestmark = pytest.mark.long
@@ -52,9 +53,12 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_command_of_the_tutorial_does_what_it_says(place: Path) -> None:
+@pytest.mark.parametrize("tried", [False, True], ids=["at once", "after what the demo says to try"])
+def test_every_command_of_the_tutorial_does_what_it_says(place: Path, tried: bool) -> None:
     demo = started(place / "demo")
     try:
+        for _, command in demo.to_try() if tried else ():
+            send(shlex.split(command))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSENT_")}
         environment |= {"ASSENT_DATA_DIR": str(place / "demo"), "DEMO": demo.address}
         done = subprocess.run(
@@ -69,5 +73,13 @@ def test_every_command_of_the_tutorial_does_what_it_says(place: Path) -> None:
     finally:
         stopped(demo)
     assert done.returncode == 0, done.stdout + done.stderr
-    for seen in ("INV-10", '"status":"completed"', "refused, as it should be", "quorum", "1 scenario passed"):
+    assert "SEPARATION_OF_DUTIES" in done.stderr, done.stderr
+    for seen in (
+        "INV-10",
+        '"status":"completed"',
+        "refused, as it should be",
+        "For the new office.",
+        "quorum",
+        "1 scenario passed",
+    ):
         assert seen in done.stdout, done.stdout

@@ -54,7 +54,10 @@ def settings_classes() -> list[type[EnvironmentSettings]]:
     for module in pkgutil.walk_packages(assent.__path__, "assent."):
         if module.name != "assent.__main__":
             importlib.import_module(module.name)
-    return EnvironmentSettings.__subclasses__()
+    found = EnvironmentSettings.__subclasses__()
+    for each in found:  # and theirs, which come to the end of the list
+        found += each.__subclasses__()
+    return found
 
 
 def known_variables() -> set[str]:
@@ -591,7 +594,7 @@ def test_a_command_of_the_page_is_understood(line: str, monkeypatch: pytest.Monk
 
 
 def test_every_file_and_variable_of_the_page_is_there() -> None:
-    assert len(COMMANDS) == 3
+    assert len(COMMANDS) == 4
     named = re.findall(r"(?<!/)\bdeploy/[\w./@-]*\w", DEPLOYMENT_PAGE)
     assert [name for name in named if not (ROOT / name).exists() and name != "deploy/compose/secrets"] == []
     assert set(re.findall(r"\bASSENT_[A-Z_]+\b", DEPLOYMENT_PAGE)) - known_variables() == set()

@@ -71,7 +71,11 @@ def secrets(tmp_path: Path, empty_database_url: str) -> Path:
 
 def test_server_and_worker_are_ready_after_the_migration_and_show_their_metrics(secrets: Path) -> None:
     migrate = subprocess.run(
-        command_of("migrate"), env=environment_of("migrate", secrets), capture_output=True, check=False
+        command_of("migrate"),
+        env=environment_of("migrate", secrets),
+        cwd=ROOT / "examples",
+        capture_output=True,
+        check=False,
     )
     assert migrate.returncode == 0, migrate.stderr
     named = {name_of(selector) for query in QUERIES.values() for selector in selectors(query)}

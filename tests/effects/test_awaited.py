@@ -13,7 +13,7 @@ from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.worker.rescue import Rescue
 from tests.authored import END, arrows
-from tests.receiver import Receiver, Reply, redirect_to, reply_json
+from tests.receiver import Receiver, ReceiverReply, redirect_to, reply_json
 from tests.workers import EffectsWorker, open_effects_worker, run_until_done
 from tests.world import (
     ANN,
@@ -134,7 +134,7 @@ async def test_without_an_error_edge_the_instance_pauses_and_its_retry_asks_agai
 ) -> None:
     await publish_steps(effects_worker.database, "telling", [CREATE, END], arrows("bill", "end"))
     view = await effects_worker.start("telling", customer="c", amount=1)
-    receiver.will(Reply(400))
+    receiver.will(ReceiverReply(400))
     await effects_worker.work()
     assert await effects_worker.status(view.id) == "paused"
     (dead,) = await effects_worker.runtime.org(ORG).dead_letters.list("effect")
@@ -153,7 +153,7 @@ async def test_failures_that_may_pass_are_tried_again_and_the_step_rests_meanwhi
 ) -> None:
     await publish_step(effects_worker.database, CREATE)
     view = await effects_worker.start("telling", customer="c", amount=1)
-    receiver.will(Reply(503, headers={"Retry-After": "30"}), reply_json({"id": "inv-3"}))
+    receiver.will(ReceiverReply(503, headers={"Retry-After": "30"}), reply_json({"id": "inv-3"}))
     await effects_worker.work()
     assert await effects_worker.status(view.id) == "running"
     clock.advance("30s")
@@ -189,7 +189,7 @@ async def test_timeout_is_distinct_from_an_empty_answer(
 ) -> None:
     await publish_step(effects_worker.database, {**CREATE, "output": {"invoice": "result"}, "timeout": "1h"})
     view = await effects_worker.start("telling", customer="c", amount=1)
-    receiver.will(Reply(204, b""))
+    receiver.will(ReceiverReply(204, b""))
     await effects_worker.work()
     step = await effects_worker.step(view.id, "bill")
     assert (step["output_json"]["outcome"], step["output_json"]["result"]) == ("completed", None)
@@ -216,7 +216,7 @@ async def test_ambiguous_calls_are_repeated_where_their_nature_or_the_node_allow
 ) -> None:
     await publish_step(effects_worker.database, {**step, **({"on_ambiguous": said} if said else {})})
     view = await effects_worker.start("telling", customer="c", amount=1, states=[])
-    receiver.will(Reply(hang_up=True), reply_json({"id": 1}))
+    receiver.will(ReceiverReply(hang_up=True), reply_json({"id": 1}))
     await effects_worker.work()
     clock.advance("1m")
     await effects_worker.work()
@@ -230,7 +230,7 @@ async def test_ambiguous_calls_are_repeated_where_their_nature_or_the_node_allow
 async def test_answer_that_breaks_off_is_no_answer(effects_worker: EffectsWorker, receiver: Receiver) -> None:
     await publish_step(effects_worker.database, CREATE)
     view = await effects_worker.start("telling", customer="c", amount=1)
-    receiver.will(Reply(200, b'{"id": "half', {"Content-Type": "application/json"}, claim_bytes=100))
+    receiver.will(ReceiverReply(200, b'{"id": "half', {"Content-Type": "application/json"}, claim_bytes=100))
     await effects_worker.work()
     step = await effects_worker.step(view.id, "bill")
     assert step["output_json"]["error"]["code"] == "ANSWER_LOST"
@@ -247,7 +247,7 @@ async def test_answer_that_cannot_be_kept_is_an_error_of_the_step(
     effects_worker = effects_worker.sending(answer_bytes_max=1_024)
     await publish_step(effects_worker.database, CREATE)
     view = await effects_worker.start("telling", customer="c", amount=1)
-    receiver.will(Reply(200, body, {"Content-Type": "application/json"}))
+    receiver.will(ReceiverReply(200, body, {"Content-Type": "application/json"}))
     await effects_worker.work()
     step = await effects_worker.step(view.id, "bill")
     assert step["output_json"].get("error", {}).get("code") == code
@@ -306,7 +306,7 @@ async def test_headers_of_a_service_may_be_asked_for_at_each_attempt(
     effects_worker = open_effects_worker(app, database)
     await publish_step(database, CREATE)
     await effects_worker.start("telling", customer="c", amount=1)
-    receiver.will(Reply(500))
+    receiver.will(ReceiverReply(500))
     await effects_worker.work()
     clock.advance("1m")
     await effects_worker.work()
@@ -415,7 +415,7 @@ async def test_webhook_may_be_awaited_too(effects_worker: EffectsWorker, receive
     await effects_worker.work()
     assert (await effects_worker.context(view.id))["answer"] == "yes"
     refused = await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(403))
+    receiver.will(ReceiverReply(403))
     await effects_worker.work()
     assert (await effects_worker.step(refused.id, "tell"))["output_json"]["error"]["code"] == "HTTP_403"
 

@@ -21,7 +21,7 @@ from tests.postgres import SETTINGS
 from tests.processes.application import app
 from tests.processes.spawn import Child, ChildDied, children, wait_until_blocked
 from tests.properties.crashing import Crash, CrashingDatabase
-from tests.receiver import Received, Receiver, Reply, reply_json
+from tests.receiver import Received, Receiver, ReceiverReply, reply_json
 from tests.workers import EffectsWorker, open_effects_worker, run_until_done
 from tests.world import drain, publish_step, rows, webhook
 
@@ -51,7 +51,7 @@ async def holding(database: Database, sql: str, *arguments: Any) -> AsyncIterato
 async def before_the_claim(
     effects_worker: EffectsWorker, receiver: Receiver, child: Child
 ) -> AsyncIterator[None]:
-    lock = "SELECT pg_advisory_xact_lock(hashtextextended('assent.jobs.effect', 3))"
+    lock = "LOCK TABLE assent.jobs IN EXCLUSIVE MODE"
     async with holding(effects_worker.database, lock) as observer:
         yield
         await wait_until_blocked(observer, 1)
@@ -75,14 +75,14 @@ async def before_the_answer(
 ) -> AsyncIterator[None]:
     """The receiver has got it and does what it does, and nobody is there to hear the answer."""
 
-    def kill(_: Received) -> Reply:
+    def kill(_: Received) -> ReceiverReply:
         os.kill(child.pid, signal.SIGKILL)
-        return Reply()
+        return ReceiverReply()
 
     receiver.otherwise = kill
     yield
     await child.wait()
-    receiver.otherwise = lambda _: Reply()
+    receiver.otherwise = lambda _: ReceiverReply()
 
 
 @asynccontextmanager
@@ -197,7 +197,7 @@ async def test_worker_that_was_taken_for_gone_and_is_not_says_that_it_has_sent(
     await publish_step(effects_worker.database, webhook())
     await effects_worker.start("telling", url=receiver.url, order=7)
     slow = Effects(replace(effects_worker.place, lease=Lease()))
-    receiver.will(Reply(200))
+    receiver.will(ReceiverReply(200))
     (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, effects_worker.database.clock.now())
     effects_worker.database.clock.advance("11m")  # type: ignore[attr-defined]
@@ -217,7 +217,7 @@ async def test_worker_that_was_taken_for_gone_does_not_spoil_what_its_heir_does(
     await publish_step(effects_worker.database, webhook())
     await effects_worker.start("telling", url=receiver.url, order=7)
     slow = Effects(replace(effects_worker.place, lease=Lease()))
-    receiver.will(Reply(500), receiver.silence())
+    receiver.will(ReceiverReply(500), receiver.silence())
     (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, effects_worker.database.clock.now())
     effects_worker.database.clock.advance("11m")  # type: ignore[attr-defined]
@@ -235,7 +235,7 @@ async def test_worker_that_was_taken_for_gone_does_not_tell_the_step_of_its_heir
     await publish_awaited(effects_worker)
     view = await effects_worker.start("telling", url=receiver.url, order=7)
     slow = Effects(replace(effects_worker.place, lease=Lease()))
-    receiver.will(Reply(400))
+    receiver.will(ReceiverReply(400))
     (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, effects_worker.database.clock.now())
     effects_worker.database.clock.advance("11m")  # type: ignore[attr-defined]
@@ -254,7 +254,7 @@ async def test_stale_attempt_does_not_settle_the_next_one_of_the_same_worker(
     await publish_step(effects_worker.database, webhook())
     await effects_worker.start("telling", url=receiver.url, order=7)
     worker = Effects(replace(effects_worker.place, lease=Lease()))
-    receiver.will(Reply(500))
+    receiver.will(ReceiverReply(500))
     (first,) = await worker.claim()
     outcome = await worker._deliverer.deliver(first, effects_worker.database.clock.now())
     await worker._deliverer.close()
@@ -276,7 +276,7 @@ async def test_stale_attempt_does_not_end_a_step_beside_an_attempt_that_is_writt
     await publish_awaited(effects_worker)
     stale_view = await effects_worker.start("telling", url=receiver.url, order=7)
     slow = Effects(replace(effects_worker.place, lease=Lease()))
-    receiver.will(Reply(400), Reply(400))
+    receiver.will(ReceiverReply(400), ReceiverReply(400))
     (stale,) = await slow.claim()
     stale_outcome = await slow._deliverer.deliver(stale, effects_worker.database.clock.now())
     effects_worker.database.clock.advance("11m")  # type: ignore[attr-defined]
@@ -304,7 +304,7 @@ async def test_worker_that_lost_its_claim_does_not_settle_the_same_attempt_of_an
     await publish_step(effects_worker.database, webhook())
     await effects_worker.start("telling", url=receiver.url, order=7)
     slow = Effects(replace(effects_worker.place, lease=Lease()))
-    receiver.will(Reply(500))
+    receiver.will(ReceiverReply(500))
     (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, effects_worker.database.clock.now())
     async with effects_worker.database.transaction(None) as connection:

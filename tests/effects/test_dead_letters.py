@@ -6,7 +6,7 @@ import pytest
 
 from assent.model.mutation import Refused
 from assent.store.clock import MovedClock
-from tests.receiver import Receiver, Reply, receiving
+from tests.receiver import Receiver, ReceiverReply, receiving
 from tests.workers import EffectsWorker
 from tests.world import ANN, ORG, publish_steps, publish_webhook
 
@@ -15,7 +15,7 @@ async def test_dead_letters_of_the_org_are_listed_newest_first_and_nobody_elses(
     effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
 ) -> None:
     await publish_webhook(effects_worker.database)
-    receiver.otherwise = lambda _: Reply(404)
+    receiver.otherwise = lambda _: ReceiverReply(404)
     for order in (1, 2):
         await effects_worker.start("telling", url=receiver.url, order=order)
         clock.advance("1m")
@@ -35,7 +35,7 @@ async def test_one_is_sent_again_with_all_its_attempts_under_its_key(
 ) -> None:
     await publish_webhook(effects_worker.database)
     view = await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(404), Reply(200))
+    receiver.will(ReceiverReply(404), ReceiverReply(200))
     await effects_worker.send()
     (dead,) = await effects_worker.runtime.org(ORG).dead_letters.list("effect")
     granted = (await effects_worker.effect())["attempts_max"]
@@ -53,7 +53,7 @@ async def test_all_of_a_destination_are_sent_again(effects_worker: EffectsWorker
     await publish_webhook(effects_worker.database)
     with receiving() as other:
         for each in (receiver, receiver, other):
-            each.will(Reply(404))
+            each.will(ReceiverReply(404))
             await effects_worker.start("telling", url=each.url, order=7)
         await effects_worker.send()
         assert (
@@ -74,7 +74,7 @@ async def test_what_is_no_dead_letter_of_the_org_is_not_found(
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
     effect = await effects_worker.effect()
-    receiver.will(Reply(404))
+    receiver.will(ReceiverReply(404))
     for org, effect_id in ((ORG, uuid4()), (ORG, effect["id"]), ("globex", effect["id"])):
         with pytest.raises(Refused, match="NOT_FOUND"):
             await effects_worker.runtime.org(org).dead_letters.retry(effect_id, "effect")

@@ -1,6 +1,7 @@
 """Fairness: nobody's backlog is another's wait, and no destination gets more at a time than it may have."""
 
 import asyncio
+import random
 import threading
 import time
 from typing import Any
@@ -16,11 +17,15 @@ from assent.store.clock import MovedClock
 from assent.store.connection import connect
 from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
-from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
-from tests.receiver import Received, Receiver, Reply, receiving
+from tests.receiver import Received, Receiver, ReceiverReply, receiving
 from tests.workers import EffectsWorker, run_until_done, second_worker
 from tests.world import fetch
+
+END = """
+UPDATE assent.jobs SET status = 'done', worker_id = NULL, ended_at = assent.now()
+ WHERE org_id = $1 AND id = $2 RETURNING id
+"""
 
 
 async def enqueue_webhooks(database: Database, url: str, number: int, org: str = "acme") -> None:
@@ -33,10 +38,10 @@ async def enqueue_webhooks(database: Database, url: str, number: int, org: str =
         for n in range(number)
     ]
 
-    async def work(connection: Connection) -> int:
-        return await enqueue(connection, wanted, now)
+    async def work(connection: Connection) -> None:
+        await enqueue(connection, wanted, now)
 
-    assert await database.run(work, org_id=org) == number
+    await database.run(work, org_id=org)
 
 
 async def claimed(database: Database, limit: int, per_destination_max: int) -> list[Any]:
@@ -83,24 +88,95 @@ async def test_destination_that_two_orgs_use_is_shared_between_them(database: Da
 async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(
     effects_worker: EffectsWorker,
 ) -> None:
-    """Each looks at another org, and what they take goes to one destination."""
+    """Each looks at another org, and what they take goes to one destination: the second passes it over, and waits for
+    nothing."""
     for org in ("acme", "globex"):
         await enqueue_webhooks(effects_worker.database, "https://one.example/", 50, org)
+    beside = JobQueue("effect", uuid4(), 6)
+    globex: list[Lane] = [("globex", "one.example", 128)]
     async with (
         second_worker(effects_worker.place) as other,
         effects_worker.database.transaction(None) as connection,
+        other.database.transaction(None) as second,
     ):
         acme: list[Lane] = [("acme", "one.example", 128)]
         first = await JobQueue("effect", uuid4(), 6).claim_of(connection, acme, 100)
-
-        async def work(beside: Connection) -> list[Any]:
-            globex: list[Lane] = [("globex", "one.example", 128)]
-            return await JobQueue("effect", uuid4(), 6).claim_of(beside, globex, 100)
-
-        claiming = asyncio.create_task(other.database.run(work, org_id=None))
-        await wait_until_a_connection_is_blocked(connection)
+        assert await beside.claim_of(second, globex, 100) == []
+        assert beside.has_busy_lanes
         await connection.execute("COMMIT; BEGIN")
-        assert (len(first), await claiming) == (6, [])
+        assert (len(first), await beside.claim_of(second, globex, 100)) == (6, [])
+        assert not beside.has_busy_lanes
+
+
+async def test_claim_holds_up_no_claim_of_other_destinations(effects_worker: EffectsWorker) -> None:
+    """A claim of two places takes the two oldest of four destinations; one beside it gets the others at once."""
+    for host in "abcd":
+        await enqueue_webhooks(effects_worker.database, f"https://{host}.example/", 5)
+    async with (
+        second_worker(effects_worker.place) as other,
+        effects_worker.database.transaction(None) as connection,
+        other.database.transaction(None) as second,
+    ):
+        first = await JobQueue("effect", uuid4(), 8).claim(connection, 2)
+        beside = await JobQueue("effect", uuid4(), 8).claim(second, 2)
+        assert by(first, "lane") == {"a.example": 1, "b.example": 1}
+        assert by(beside, "lane") == {"c.example": 1, "d.example": 1}
+
+
+async def test_worker_comes_back_for_a_destination_that_another_was_claiming_from(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    """It does not sleep until its next poll: one run after the other claim has ended, the effect is sent."""
+    await enqueue_webhooks(effects_worker.database, receiver.url, 1)
+    async with second_worker(effects_worker.place) as other:
+        async with other.database.transaction(None) as connection:
+            assert len(await JobQueue("effect", uuid4(), 8).claim(connection, 1)) == 1
+            assert (await effects_worker.duty.run_once()).more
+            await connection.execute("ROLLBACK; BEGIN")
+        await run_until_done(effects_worker.duty)
+    assert len(receiver.received) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_limit_of_each_destination_holds_under_any_interleaving(database: Database, seed: int) -> None:
+    """Four workers begin, claim, commit, roll back and settle in a random order: at no moment do more attempts at one
+    destination run, or are about to, than may."""
+    print(f"seed {seed}")
+    order = random.Random(seed)  # noqa: S311 - no secret
+    hosts, most = ("a.example", "b.example", "c.example"), 3
+    for host in hosts:
+        for org in ("acme", "globex"):
+            await enqueue_webhooks(database, f"https://{host}/", 12, org)
+    queues = [JobQueue("effect", uuid4(), most) for _ in range(4)]
+    connections = [await connect(database.url, SETTINGS) for _ in queues]
+    open_claims: list[list[Any] | None] = [None] * len(queues)
+    running: list[Any] = []
+    claimed_at_all, overlaps = 0, 0
+    for _ in range(120):
+        worker = order.randrange(len(queues))
+        connection, mine = connections[worker], open_claims[worker]
+        if mine is None:
+            await connection.execute("BEGIN")
+            await prepare_claim(connection)
+            open_claims[worker] = list(await queues[worker].claim(connection, order.randint(1, 6)))
+            claimed_at_all += len(open_claims[worker] or [])
+            overlaps += sum(1 for found in open_claims if found) > 1
+        elif order.random() < 0.2:
+            await connection.execute("ROLLBACK")
+            open_claims[worker] = None
+        else:
+            await connection.execute("COMMIT")
+            running += mine
+            open_claims[worker] = None
+        counts = by([*running, *(job for found in open_claims if found for job in found)], "lane")
+        assert all(number <= most for number in counts.values()), counts
+        while running and order.random() < 0.4:
+            ended = running.pop(order.randrange(len(running)))
+            await fetch(database, END, ended["org_id"], ended["id"])
+    for connection in connections:
+        await connection.close()
+    assert claimed_at_all > 20
+    assert overlaps
 
 
 async def test_backlog_of_failed_effects_is_not_read_again_and_again(database: Database) -> None:
@@ -120,7 +196,7 @@ async def test_slow_destination_holds_up_its_own_effects_only(
     """Three attempts hang at one receiver while thirty go to another."""
     effects_worker = effects_worker.with_options(effects_per_destination_max=3)
     release = threading.Event()
-    receiver.otherwise = lambda _: Reply(wait_for=release)
+    receiver.otherwise = lambda _: ReceiverReply(wait_for=release)
     effects_worker = effects_worker.sending(read_timeout_ms=20_000, total_timeout_ms=20_000)
     await enqueue_webhooks(effects_worker.database, receiver.url, 10)
     with receiving() as quick:
@@ -129,7 +205,7 @@ async def test_slow_destination_holds_up_its_own_effects_only(
             while len(quick.received) < 30:
                 await effects_worker.duty.run_once()
         assert len(receiver.received) == 3
-        receiver.otherwise = lambda _: Reply()
+        receiver.otherwise = lambda _: ReceiverReply()
         release.set()
         assert (await run_until_done(effects_worker.duty)).count > 0
     statuses = await fetch(
@@ -146,7 +222,7 @@ async def test_attempts_under_way_at_once_are_limited(
     effects_worker = effects_worker.with_options(effects_per_destination_max=100, effects_under_way_max=5)
     now, most, lock = 0, 0, threading.Lock()
 
-    def busy(_: Received) -> Reply:
+    def busy(_: Received) -> ReceiverReply:
         nonlocal now, most
         with lock:
             now += 1
@@ -154,7 +230,7 @@ async def test_attempts_under_way_at_once_are_limited(
         time.sleep(0.02)
         with lock:
             now -= 1
-        return Reply()
+        return ReceiverReply()
 
     receiver.otherwise = busy
     await enqueue_webhooks(effects_worker.database, receiver.url, 25)
@@ -190,11 +266,17 @@ def test_destination_is_whoever_gets_it() -> None:
 async def test_claim_that_stands_idle_is_ended_and_others_claim(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that is stopped inside of a claim keeps all others from claiming no longer than a few seconds."""
-    monkeypatch.setattr("assent.jobs.queue.CLAIM_IDLE_TIMEOUT_MS", 50)
+    """A worker that is stopped inside of a claim keeps others from its destination for a few seconds at most, and from
+    another not at all."""
+    monkeypatch.setattr("assent.jobs.queue.CLAIM_IDLE_TIMEOUT_MS", 200)
     await enqueue_webhooks(database, "https://one.example/", 3)
     stopped = await connect(database.url, SETTINGS)
+    ended = asyncio.Event()
+    stopped.add_termination_listener(lambda _: ended.set())
     await stopped.execute("BEGIN")
     await prepare_claim(stopped)
     assert len(await JobQueue("effect", uuid4(), 100).claim(stopped, 3)) == 3
-    assert len(await asyncio.wait_for(claimed(database, 3, 100), 20)) == 3
+    await enqueue_webhooks(database, "https://two.example/", 1)
+    assert by(await claimed(database, 3, 100), "lane") == {"two.example": 1}
+    await asyncio.wait_for(ended.wait(), 20)
+    assert len(await claimed(database, 3, 100)) == 3

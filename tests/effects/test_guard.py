@@ -17,7 +17,7 @@ from assent.effects.http import HttpSender
 from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings
 from assent.jobs.job import Failed
-from tests.receiver import CERTIFICATES, Receiver, Reply, receiving, redirect_to
+from tests.receiver import CERTIFICATES, Receiver, ReceiverReply, receiving, redirect_to
 from tests.workers import LOCAL
 
 NOTHING = LOCAL.replace(allow=Allowed())
@@ -149,7 +149,7 @@ async def test_redirect_to_a_name_that_leads_inside_is_refused_and_allowed_it_is
 
 async def test_redirect_that_changes_its_address_on_the_way_back_is_refused(receiver: Receiver) -> None:
     """The receiver redirects to itself, and its name leads elsewhere by then."""
-    receiver.will(Reply(307, b"", {"Location": "/again", "Connection": "close"}))
+    receiver.will(ReceiverReply(307, b"", {"Location": "/again", "Connection": "close"}))
     allowed = NOTHING.replace(allow=Allowed.read(["127.0.0.1"]))
     changing = names(partner_example=["127.0.0.1", "169.254.169.254"])
     assert refused(await send(f"http://partner.example:{receiver.port}/", allowed, resolve=changing))

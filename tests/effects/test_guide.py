@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assent.effects.settings import EffectSettings, SmtpSettings
+from assent.effects.settings import EffectSettings, PublicSettings, SmtpSettings
 from assent.store.database import Database
 from tests.settings import defaults_of
 
@@ -20,8 +20,8 @@ QUERIES = [
 
 
 def test_every_variable_is_on_the_page_with_its_default() -> None:
-    told = dict(re.findall(r"^\| `(ASSENT_(?:EFFECTS|SMTP)_\w+)` \| (\w*) ?\|", PAGE, re.MULTILINE))
-    assert told == defaults_of(EffectSettings, SmtpSettings)
+    told = dict(re.findall(r"^\| `(ASSENT_(?:EFFECTS|SMTP|PUBLIC)_\w+)` \| (\w*) ?\|", PAGE, re.MULTILINE))
+    assert told == defaults_of(EffectSettings, SmtpSettings, PublicSettings)
 
 
 @pytest.mark.parametrize("sql", QUERIES)

@@ -12,7 +12,7 @@ from assent.operations.incidents import IncidentFilter
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from tests.authored import END, arrows, call
-from tests.receiver import Receiver, Reply
+from tests.receiver import Receiver, ReceiverReply
 from tests.workers import EffectsWorker
 from tests.world import ANN, ORG, actor, drain, fetch, publish_steps, publish_webhook
 
@@ -36,7 +36,7 @@ async def test_paused_instances_and_dead_letters_are_grouped_by_code_definition_
     clock.advance("1m")
     second = await pause_one(runtime)
     clock.advance("1m")
-    receiver.will(Reply(404))
+    receiver.will(ReceiverReply(404))
     sent = await effects_worker.start("telling", url=receiver.url, order=7)
     await effects_worker.send()
     effect = await effects_worker.effect()
@@ -152,7 +152,7 @@ async def test_effect_that_dies_is_logged_with_its_id_code_and_instance(
     effects_worker: EffectsWorker, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     await publish_webhook(effects_worker.database)
-    receiver.will(Reply(404))
+    receiver.will(ReceiverReply(404))
     view = await effects_worker.start("telling", url=receiver.url, order=7)
     await effects_worker.send()
     (line,) = [record.__dict__ for record in caplog.records if record.getMessage() == "job is dead"]
@@ -175,7 +175,7 @@ async def fail_awaited(
 ) -> UUID:
     """Return an instance whose awaited effect is dead."""
     await publish_steps(effects_worker.database, "errand", ERRAND[: len(edges) + 1], edges)
-    receiver.will(Reply(404))
+    receiver.will(ReceiverReply(404))
     view = await effects_worker.start("errand", url=receiver.url)
     await effects_worker.work()
     return view.id
@@ -219,7 +219,7 @@ async def test_dead_letter_is_discarded_with_a_reason_that_the_audit_log_keeps(
     effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     await publish_webhook(effects_worker.database)
-    receiver.will(Reply(404))
+    receiver.will(ReceiverReply(404))
     await effects_worker.start("telling", url=receiver.url, order=7)
     await effects_worker.send()
     effect = await effects_worker.effect()
@@ -276,6 +276,7 @@ async def test_edited_variables_let_a_retry_succeed_and_make_the_editor_an_origi
         (OLGA, {"url": "x"}, "POLICY_DENIED"),
         (ADMIN, {"url": 7}, "WRONG_TYPE"),
         (ADMIN, {"_last_error": "x"}, "RESERVED_NAME"),
+        (ADMIN, {"approved_by": "bea"}, "RESERVED_NAME"),
     ],
 )
 async def test_edit_that_is_refused_changes_nothing(

@@ -11,7 +11,7 @@ from assent.effects.named_secrets import SecretHost, put_secret
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid
 from assent.store.database import Database
-from tests.receiver import Receiver, Reply, receiving, redirect_to, reply_json
+from tests.receiver import Receiver, ReceiverReply, receiving, redirect_to, reply_json
 from tests.workers import EffectsWorker
 from tests.world import ORG, publish_webhook
 
@@ -53,7 +53,7 @@ async def test_secret_is_sent_and_kept_nowhere_but_in_its_table(
         effects_worker.database, headers=BEARER | {"X-Order": "{workflow.order}"}, **{"await": True}
     )
     echo = {"you": f"sent Bearer {VALUE}", VALUE: [VALUE]}
-    receiver.will(reply_json(echo), Reply(500, f"bad: {VALUE}".encode()))
+    receiver.will(reply_json(echo), ReceiverReply(500, f"bad: {VALUE}".encode()))
     with caplog.at_level(logging.DEBUG):
         for _ in range(2):
             await effects_worker.start("telling", url=receiver.url, order=7)
@@ -73,7 +73,7 @@ async def test_beginning_of_a_secret_at_the_end_of_a_cut_answer_is_not_kept(
 ) -> None:
     await keep(effects_worker.database, local(receiver))
     await publish_webhook(effects_worker.database, headers=BEARER)
-    receiver.will(Reply(200, b"x" * (4_096 - 10) + VALUE.encode() * 3))
+    receiver.will(ReceiverReply(200, b"x" * (4_096 - 10) + VALUE.encode() * 3))
     await effects_worker.start("telling", url=receiver.url, order=7)
     assert await effects_worker.send() == {"done": 1}
     assert VALUE[:4] not in (await effects_worker.effect())["output"]["body"]

@@ -15,7 +15,7 @@ from tests.world import insert_org, publish_step
 CHANNELS = ("sms", "in_app", "chat", "email")
 
 
-def notification(channel: str, to: str = "{workflow.to}", **rest: Any) -> dict[str, Any]:
+def notification(channel: str, to: str | list[str] = "{workflow.to}", **rest: Any) -> dict[str, Any]:
     return {"id": "tell", "type": "notification", "channel": channel, "to": to, "text": "Hello", **rest}
 
 
@@ -100,6 +100,15 @@ async def test_several_people_are_told_each_by_an_effect_of_their_own(app: App, 
         "done",
         "done",
     ]
+
+
+async def test_author_may_list_several_recipients(effects_worker: EffectsWorker) -> None:
+    await publish_step(effects_worker.database, notification("sms", ["ann", "{workflow.to}", "ann"]))
+    view = await effects_worker.start("telling", to=["bob", "", "cy"])
+    assert (await effects_worker.step(view.id, "tell"))["output_json"]["recipients"] == ["ann", "bob", "cy"]
+    view = await effects_worker.start("telling", to=[f"p{number}" for number in range(50)])
+    error = (await effects_worker.step(view.id, "tell"))["output_json"]["error"]
+    assert error["code"] == "TOO_MANY_RECIPIENTS", "the limit counts all of them"
 
 
 async def test_errors_with_any_text_can_be_kept(app: App, database: Database) -> None:

@@ -16,7 +16,7 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from tests.effects.test_named_secrets import VALUE, keep, local
 from tests.postgres import SETTINGS, START
-from tests.receiver import Receiver, Reply, redirect_to, reply_json
+from tests.receiver import Receiver, ReceiverReply, redirect_to, reply_json
 from tests.workers import LOCAL, EffectsWorker
 from tests.world import ORG, publish_webhook
 
@@ -50,7 +50,7 @@ async def test_failing_receiver_is_tried_again_later_and_later_under_the_same_ke
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(500), Reply(502), Reply(200))
+    receiver.will(ReceiverReply(500), ReceiverReply(502), ReceiverReply(200))
     waits = []
     for attempt in (1, 2):
         assert await effects_worker.send() == {"retrying": 1}
@@ -74,7 +74,7 @@ async def test_retry_after_is_obeyed(
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
     date = (clock.now() + timedelta(seconds=120)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    receiver.will(Reply(status, headers={"Retry-After": "120" if form == "seconds" else date}))
+    receiver.will(ReceiverReply(status, headers={"Retry-After": "120" if form == "seconds" else date}))
     await effects_worker.send()
     assert (await effects_worker.effect())["run_at"] == clock.now() + timedelta(seconds=120)
     clock.advance(timedelta(seconds=119))
@@ -89,7 +89,7 @@ async def test_retry_after_that_says_nothing_leaves_the_backoff(
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(429, headers={"Retry-After": said}))
+    receiver.will(ReceiverReply(429, headers={"Retry-After": said}))
     await effects_worker.send()
     assert (await effects_worker.effect())["run_at"] <= clock.now() + timedelta(seconds=6)
 
@@ -99,7 +99,7 @@ async def test_retry_after_is_capped(
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(503, headers={"Retry-After": "999999999"}))
+    receiver.will(ReceiverReply(503, headers={"Retry-After": "999999999"}))
     await effects_worker.send()
     assert (await effects_worker.effect())["run_at"] == clock.now() + timedelta(hours=6)
 
@@ -110,7 +110,7 @@ async def test_what_the_receiver_refuses_for_good_is_a_dead_letter_at_once(
 ) -> None:
     await publish_webhook(effects_worker.database)
     view = await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(status, b"no such order"))
+    receiver.will(ReceiverReply(status, b"no such order"))
     assert await effects_worker.send() == {"dead": 1}
     effect = await effects_worker.effect()
     assert effect["error"] == f"HTTP_{status}: the receiver answered {status}"
@@ -126,7 +126,7 @@ async def test_what_may_help_later_is_tried_again(
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(status))
+    receiver.will(ReceiverReply(status))
     assert await effects_worker.send() == {"retrying": 1}
 
 
@@ -135,7 +135,7 @@ async def test_attempts_that_are_used_up_leave_a_dead_letter(
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.otherwise = lambda _: Reply(500)
+    receiver.otherwise = lambda _: ReceiverReply(500)
     for _ in range(7):
         assert await effects_worker.send() == {"retrying": 1}
         clock.advance("2h")
@@ -158,7 +158,7 @@ async def test_sent_without_an_answer_is_ambiguous_and_sent_again_under_the_same
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(receiver.silence() if how == "silent" else Reply(hang_up=True))
+    receiver.will(receiver.silence() if how == "silent" else ReceiverReply(hang_up=True))
     assert await effects_worker.send() == {"retrying": 1}
     effect = await effects_worker.effect()
     assert effect["ambiguous"] is True
@@ -175,7 +175,7 @@ async def test_ambiguous_failure_is_given_up_where_the_node_says_so(
 ) -> None:
     await publish_webhook(effects_worker.database, on_ambiguous="give_up")
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(hang_up=True))
+    receiver.will(ReceiverReply(hang_up=True))
     assert await effects_worker.send() == {"dead": 1}
     assert (await effects_worker.effect())["ambiguous"] is True
     assert len(receiver.received) == 1
@@ -186,7 +186,7 @@ async def test_other_failures_are_tried_again_also_where_ambiguous_ones_are_give
 ) -> None:
     await publish_webhook(effects_worker.database, on_ambiguous="give_up")
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(500))
+    receiver.will(ReceiverReply(500))
     assert await effects_worker.send() == {"retrying": 1}
     clock.advance("1m")
     assert await effects_worker.send() == {"done": 1}
@@ -212,7 +212,7 @@ async def test_answer_that_breaks_off_was_an_answer(
     """The status came: it arrived, and nobody waits for the rest."""
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(200, b"half", claim_bytes=100))
+    receiver.will(ReceiverReply(200, b"half", claim_bytes=100))
     assert await effects_worker.send() == {"done": 1}
     assert (await effects_worker.effect())["output"]["body_is_whole"] is False
 
@@ -222,7 +222,9 @@ async def test_evidence_is_cut_and_can_be_kept_whatever_the_receiver_says(
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=receiver.url, order=7)
-    receiver.will(Reply(200, b"\0\xff\xfe" + b"x" * 100_000, {"X-Request-Id": "a\xe4", "X-Secret": "s"}))
+    receiver.will(
+        ReceiverReply(200, b"\0\xff\xfe" + b"x" * 100_000, {"X-Request-Id": "a\xe4", "X-Secret": "s"})
+    )
     assert await effects_worker.send() == {"done": 1}
     evidence = (await effects_worker.effect())["output"]
     assert len(evidence["body"]) <= 4_096
@@ -393,7 +395,7 @@ async def test_redirect_that_keeps_the_method_is_followed(
 ) -> None:
     await publish_webhook(effects_worker.database)
     await effects_worker.start("telling", url=f"{receiver.url}/old", order=7)
-    receiver.will(redirect_to("/new", 308), Reply(204, b""))
+    receiver.will(redirect_to("/new", 308), ReceiverReply(204, b""))
     assert await effects_worker.send() == {"done": 1}
     assert [(one.method, one.path, one.json) for one in receiver.received] == [
         ("POST", "/old", {"order": 7}),

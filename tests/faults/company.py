@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from assent.approvals.requests import read_request
 from assent.definitions import publish_flow
 from assent.effects.callbacks import Callbacks
-from assent.model.actor import SYSTEM
+from assent.effects.decision_links import DecisionLink
+from assent.model.actor import SYSTEM, Actor
 from assent.model.ids import new_id
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
@@ -21,9 +23,10 @@ from tests.http.application import INVOICE_DATA, LEAVE, app, furnish
 from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
 from tests.http.doors import create_app
+from tests.http.test_decision_links import LINKS, SIGNED
 from tests.http.test_other_orgs import settle_acme
 from tests.postgres import SETTINGS, START
-from tests.rows import insert_delivery
+from tests.rows import insert, insert_delivery
 from tests.world import ANN, drain
 
 ORG: Final = "acme"
@@ -55,17 +58,24 @@ async def settle(url: str) -> dict[str, str]:
         await furnish(database)
         async with database.transaction(None) as connection:
             await publish_flow(connection, ORG, CONFIRMING, SYSTEM, START)
-        door = create_app(app, database, HTTP_SETTINGS, CALLBACKS)
+        door = create_app(app, database, HTTP_SETTINGS, CALLBACKS, LINKS)
         people = People(door, START)
         parts = await settle_acme(people, database)
         parts |= await _forms_and_flows(people) | await _invoices(people) | await _definitions(people)
         parts |= await _dead(app.runtime(database), clock)
         kept, _ = await app.runtime(database).org(ORG).operations.fold(UUID(parts["split_id"]))
         parts["left_token"] = next(token.id for token in kept.tokens.values() if token.node == "left")
+        parts |= await _linked(database, parts["request_id"])
         async with database.transaction(None) as connection:
             letter = await insert_delivery(connection, org_id=ORG, status="dead")
+            waived = {"status": "waived", "waived_by": "adam", "satisfied_at": START}
+            requirement = await insert(connection, "document_requirements", org_id=ORG, **waived)
         token = Callbacks(CALLBACKS).token(ORG, UUID(parts["asked_id"]), NOW)
-        more = {"result_letter_id": str(letter["id"]), "unused_id": str(new_id(START))}
+        more = {
+            "result_letter_id": str(letter["id"]),
+            "waived_id": str(requirement["id"]),
+            "unused_id": str(new_id(START)),
+        }
         return parts | more | {"callback_token": token}
     finally:
         await database.close()
@@ -118,8 +128,33 @@ async def _definitions(people: People) -> dict[str, str]:
             published = await adam.post("/api/definitions/publish", json=text)
             versions.append(published.json()["publications"][0]["definition"]["id"])
             assert (await adam.post("/api/signing-secrets/rotate")).is_success
-        assert (await adam.patch("/api/org/settings", json={"limit": 9})).is_success
-    return {"earlier_id": versions[0]}
+        settings = {"limit": 9, "alert_url": "https://alerts.example/acme", "mail_links": True}
+        for answer in (
+            await adam.patch("/api/org/settings", json=settings),
+            await adam.post("/api/event-sources/cancel/rotate", json={}),
+            await adam.put("/api/mail-templates/escalated/en", json={"subject": "{what}"}),
+            await adam.put("/api/roles/auditor", json={"capabilities": ["audit:read"]}),
+            await adam.post("/api/members", json={"user_id": "gone", "name": "Gone"}),
+            await adam.post("/api/members/gone/deactivate"),
+        ):
+            assert answer.is_success, answer.text
+        solicited = await adam.post(
+            "/api/requirements/solicit", json={"subject": "c-7", "doc_types": ["passport"]}
+        )
+        assert solicited.is_success, solicited.text
+    return {"earlier_id": versions[0], "solicited_id": solicited.json()["request_id"]}
+
+
+async def _linked(database: Database, request_id: str) -> dict[str, str]:
+    """The token of a link by which fin decides a request."""
+    runtime = app.runtime(database)
+    await runtime.org(ORG, SYSTEM).members.change("fin", {"email": "fin@acme.example"})
+    await runtime.org(ORG, Actor("fin")).preferences.change({"decides_by_mail": True})
+    async with database.transaction(ORG) as connection:
+        details = await read_request(connection, ORG, UUID(request_id))
+    assert details is not None
+    link = DecisionLink(ORG, UUID(request_id), "fin", str(details.request.content))
+    return {"link_token": SIGNED.token(link, NOW)}
 
 
 async def _dead(runtime: Runtime, clock: MovedClock) -> dict[str, str]:
@@ -137,10 +172,13 @@ async def _dead(runtime: Runtime, clock: MovedClock) -> dict[str, str]:
     task: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "never"})
     await exhaust(Tasks(WorkerContext(runtime.database, runtime=runtime)), lambda run: None)
     assert (await runtime.org(ORG).tasks.get(task)).status == "dead"
+    printed: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "printed"})
+    await exhaust(Tasks(WorkerContext(runtime.database, runtime=runtime)), lambda run: None)
     waiting: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "May"})
     return {
         "failed_id": str(failed),
         "event_letter_id": str(letter.id),
         "dead_task_id": str(task),
         "task_id": str(waiting),
+        "background_task_id": str(printed),
     }

@@ -18,7 +18,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.settings import Settings
 from tests.faults.proxy import COMMIT, Action, Fault, Moment, Proxy
-from tests.faults.tables import Change, Tables
+from tests.faults.tables import TableChange, Tables
 from tests.postgres import SETTINGS, START, Databases
 
 R = TypeVar("R")
@@ -84,9 +84,9 @@ class Trial(Generic[R]):
     database: Database
     before: Tables
     result: R | None = None
-    change: Change | None = None
+    change: TableChange | None = None
 
-    async def look(self) -> Change:
+    async def look(self) -> TableChange:
         """What the tables say by now."""
         return (await Tables.read(self.url)).since(self.before)
 
@@ -159,7 +159,7 @@ async def opened(url: str, settings: Settings, now: datetime) -> AsyncIterator[D
         await database.close()
 
 
-Disturb = Callable[[Point], Awaitable[tuple[Change, str | None]]]
+Disturb = Callable[[Point], Awaitable[tuple[TableChange, str | None]]]
 """Carry an operation out with a fault; what changed, and what is wrong with it."""
 
 
@@ -184,12 +184,12 @@ async def complaints_of(
     return [f"{point}: {wrong}" for point, (_, wrong) in zip(points, found, strict=True) if wrong]
 
 
-async def _explained(disturb: Disturb, point: Point) -> tuple[Change, str | None]:
+async def _explained(disturb: Disturb, point: Point) -> tuple[TableChange, str | None]:
     """Try again where the fault never came: on a busy machine a deadline may be over before it."""
     for _ in range(TRIES):
         with suppress(NeverCame):
             try:
                 return await disturb(point)
             except TimeoutError as error:
-                return Change({}, {}, frozenset({"unknown"})), str(error) or "no answer in time"
-    return Change({}, {}, frozenset({"unknown"})), f"never came in {TRIES} tries"
+                return TableChange({}, {}, frozenset({"unknown"})), str(error) or "no answer in time"
+    return TableChange({}, {}, frozenset({"unknown"})), f"never came in {TRIES} tries"

@@ -16,11 +16,13 @@ import re
 import socket
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from tests.statements import statements_of
 
 Moment = Literal["before", "after"]
 """Before the server gets the statement; or after the server has finished it, and before its client hears so."""
@@ -87,6 +89,8 @@ class Proxy:
         """How many statements of each name passed, or would have, since `clear`."""
         self.order: list[str] = []
         """Their names, in the order in which they came."""
+        self.round_trips = 0
+        """How many times the server was ready for the next message since `clear`."""
 
     @classmethod
     @asynccontextmanager
@@ -128,6 +132,7 @@ class Proxy:
         """Count statements from zero."""
         self.statements.clear()
         self.order.clear()
+        self.round_trips = 0
 
     @property
     def links(self) -> int:
@@ -158,11 +163,12 @@ class Proxy:
         """Take new connections again."""
         self._refusing = False
 
-    def _note(self, statement: str) -> Fault | None:
-        self.statements[statement] += 1
-        self.order.append(statement)
+    def _note(self, statements: Sequence[str]) -> Fault | None:
+        """Count the statements of one message; a fault at any of them is one of the message."""
+        self.statements.update(statements)
+        self.order.extend(statements)
         # Each armed fault counts the statement, so no short cut here.
-        due = [fault for fault in self._faults if fault._is_due(statement)]
+        due = [fault for one in statements for fault in self._faults if fault._is_due(one)]
         return due[0] if due else None
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -313,8 +319,7 @@ class _Link:
     async def _pass_on(self, messages: list[bytes]) -> None:
         waiting = bytearray()
         for message in messages:
-            statement = self._statement(message)
-            fault = self._proxy._note(statement) if statement is not None else None
+            fault = self._proxy._note(self._statements(message))
             if fault is not None and fault.moment == "before":
                 await self._send_server(waiting)
                 waiting = bytearray()
@@ -337,6 +342,7 @@ class _Link:
             async for messages in self._server.messages():
                 for message in messages:
                     kept += message
+                    self._proxy.round_trips += message[:1] == b"Z"
                     if self._awaiting is not None and message[:1] == b"Z":
                         fault, self._awaiting = self._awaiting, None
                         await self._strike(fault)
@@ -357,12 +363,12 @@ class _Link:
             raise ConnectionResetError("cut by the proxy")
         await (self._passing.wait() if fault.action == "freeze" else fault._released.wait())
 
-    def _statement(self, message: bytes) -> str | None:
+    def _statements(self, message: bytes) -> list[str]:
         """What is about to be executed, if this message executes something; Parse and Bind are remembered."""
         kind, body = message[:1], message[5:]
         match kind:
             case b"Q":
-                return _name(body.rstrip(b"\0").decode())
+                return [_name(part) for part in statements_of(body.rstrip(b"\0").decode())]
             case b"P":
                 name, text, _ = body.split(b"\0", 2)
                 self._texts[name] = _name(text.decode())
@@ -370,8 +376,8 @@ class _Link:
                 portal, name, _ = body.split(b"\0", 2)
                 self._portals[portal] = self._texts.get(name, "")
             case b"E":
-                return self._portals.get(body.split(b"\0", 1)[0], "")
-        return None
+                return [self._portals.get(body.split(b"\0", 1)[0], "")]
+        return []
 
 
 def _split(buffer: bytearray) -> Iterator[bytes]:
@@ -386,6 +392,8 @@ def _split(buffer: bytearray) -> Iterator[bytes]:
 
 
 def _name(text: str) -> str:
+    if text.rstrip(";").endswith(COMMIT):
+        return COMMIT  # also where the last statement of a transaction comes with it
     named = _NAMED.match(text)
     return named[1] if named else _SAVEPOINT.sub("", text).strip().removesuffix(";").upper()
 

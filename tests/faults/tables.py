@@ -48,10 +48,10 @@ class Tables:
             Counter({row["action"]: row["rows"] for row in actions}),
         )
 
-    def since(self, before: "Tables") -> "Change":
+    def since(self, before: "Tables") -> "TableChange":
         """What came and went, and which tables changed; kept replies to refused commands are no change."""
         changed = {name for name in self.digests if self.digests[name] != before.digests.get(name)}
-        return Change(
+        return TableChange(
             _difference(self.rows, before.rows),
             _difference(self.actions, before.actions),
             frozenset(changed - {_KEPT_REPLIES}),
@@ -59,7 +59,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Change:
+class TableChange:
     """What happened to the tables: rows by table and audit entries by action, fewer counted as negative."""
 
     rows: dict[str, int]
@@ -71,7 +71,7 @@ class Change:
     def is_nothing(self) -> bool:
         return not self.tables
 
-    def is_like(self, other: "Change") -> bool:
+    def is_like(self, other: "TableChange") -> bool:
         """Return whether the same happened, and as often; ids and hashes may differ."""
         return (self.rows, self.actions, self.tables) == (other.rows, other.actions, other.tables)
 

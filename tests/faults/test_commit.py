@@ -8,16 +8,29 @@ import asyncpg
 import pytest
 
 from assent.app import App
-from assent.runtime import Runtime
+from assent.runtime import InstanceView, Runtime
+from assent.store import group_commit
 from assent.store.database import Connection, Database
 from assent.store.errors import OutcomeUnknown, RolledBack
-from assent.store.group_commit import LANES
+from assent.store.group_commit import LANES, SHARED_LANES
 from tests.authored import invoice_contract
 from tests.faults.proxy import COMMIT, Fault, Moment, Proxy
+from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
-from tests.world import FIN, LARGE, ORG, create_invoice, found_acme_with_invoices, request_id, submit_invoice
+from tests.runtime.test_orgs_together import ORGS, ask_bea, decide
+from tests.world import (
+    FIN,
+    LARGE,
+    ORG,
+    create_invoice,
+    found_acme_with_invoices,
+    request_id,
+    rows,
+    submit_invoice,
+)
 
 COUNT = LANES + 10
+LANE_NUMBERS = range(1, SHARED_LANES + 1)
 IMPATIENT = SETTINGS.replace(outcome_lookup_timeout_ms=300)
 
 
@@ -93,6 +106,70 @@ async def test_approvers_whose_decisions_stand_hear_so(
     async with database.transaction(ORG) as connection:
         recorded = await connection.fetchval("SELECT count(*) FROM assent.approval_decisions")
     assert recorded == COUNT
+
+
+async def share_a_lost_commit(
+    runtime: Runtime,
+    proxy: Proxy,
+    views: list[InstanceView],
+    moment: Moment = "after",
+    also: Callable[[], None] = lambda: None,
+) -> list[Any]:
+    """Have bea decide in every org; cut the COMMIT that the last of them share, and return what each is told.
+
+    The first have a lane each. They are held until the others wait; then the end of one of them lets those begin.
+    """
+    alone = [proxy.arm(Fault(COMMIT, nth=nth, moment="before", action="hold")) for nth in LANE_NUMBERS]
+
+    def let_go() -> None:
+        also()
+        for fault in alone:
+            fault.release()
+
+    shared = proxy.arm(Fault(COMMIT, nth=len(alone) + 1, moment=moment, on_strike=let_go))
+    decided = [asyncio.create_task(decide(runtime, org, view)) for org, view in zip(ORGS, views, strict=True)]
+    for fault in alone:
+        await fault.wait()
+    alone[0].release()
+    told = await asyncio.gather(*decided, return_exceptions=True)
+    assert shared.struck
+    return told
+
+
+@pytest.fixture
+def patient_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands wait for a lane as long as it takes: on a busy machine a held COMMIT outlasts the usual wait."""
+    monkeypatch.setattr(group_commit, "WAIT_S_MAX", WAIT_MAX_S)
+
+
+@pytest.mark.usefixtures("patient_groups")
+@pytest.mark.parametrize("moment", ["after", "before"])
+async def test_decisions_of_orgs_that_shared_a_lost_commit_stand_once_each_and_hear_so(
+    far: Database, proxy: Proxy, database: Database, moment: Moment
+) -> None:
+    """The proof is an entry of one of the orgs; where nothing was committed, each org is tried by itself."""
+    runtime = App([]).runtime(far)
+    views = await ask_bea(runtime, database)
+    decided = await share_a_lost_commit(runtime, proxy, views, moment)
+    assert [(view.id, view.status) for view in decided] == [(view.id, "completed") for view in views]
+    decisions = await rows(database, "approval_decisions")
+    assert sorted((row["org_id"], row["approver_id"]) for row in decisions) == [(org, "bea") for org in ORGS]
+
+
+@pytest.mark.usefixtures("patient_groups")
+async def test_orgs_whose_shared_commit_cannot_be_looked_up_all_hear_that_it_is_unknown(
+    proxy: Proxy, database: Database
+) -> None:
+    far = await Database.open(proxy.url, settings=IMPATIENT, clock=database.clock)
+    try:
+        runtime = App([]).runtime(far)
+        views = await ask_bea(runtime, database)
+        told = await share_a_lost_commit(runtime, proxy, views, also=proxy.refuse)
+        unknown = [isinstance(one, OutcomeUnknown) for one in told]
+        assert unknown == [False] * SHARED_LANES + [True] * (len(ORGS) - SHARED_LANES)
+        assert len(await rows(database, "approval_decisions")) == len(ORGS)  # none of them was done again
+    finally:
+        await far.close()
 
 
 async def test_a_commit_that_never_arrived_is_a_rollback_and_the_group_is_repeated(

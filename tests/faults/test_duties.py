@@ -52,6 +52,7 @@ WAITING_FOR_WORK = {
     "rescue",
     "timers",
     "timeouts",
+    "validity",
     "results",
     "events",
     "effects",
@@ -86,7 +87,7 @@ def name_of(url: str) -> str:
 
 
 @dataclass
-class Shop:
+class DutyShop:
     """A worker on a database, and the errands that it has to run."""
 
     url: str
@@ -96,7 +97,9 @@ class Shop:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str, clock: MovedClock, by_way_of: str | None = None) -> AsyncIterator["Shop"]:
+    async def open(
+        cls, url: str, clock: MovedClock, by_way_of: str | None = None
+    ) -> AsyncIterator["DutyShop"]:
         """A worker on the database; its links may go another way than ours."""
         database = await Database.open(by_way_of or url, settings=SHORT, clock=clock)
         place = WorkerContext(database, runtime=app.runtime(database), sending=SENDING)
@@ -180,7 +183,7 @@ async def test_errands_end_as_if_nothing_had_happened(
 ) -> None:
     async with databases.fresh(furnished) as url:
         clock = MovedClock(START)
-        async with Shop.open(url, clock) as shop:
+        async with DutyShop.open(url, clock) as shop:
             numbers = await shop.start()
             for before in range(stage):
                 await shop.stage(before)
@@ -210,7 +213,7 @@ async def _undisturbed(databases: Databases, url: str, clock: MovedClock, stage:
     async with (
         databases.fresh(name_of(url)) as copy,
         Proxy.before(copy) as proxy,
-        Shop.open(copy, MovedClock(clock.now()), proxy.url) as shop,
+        DutyShop.open(copy, MovedClock(clock.now()), proxy.url) as shop,
     ):
         proxy.clear()
         await shop.stage(stage)
@@ -223,7 +226,7 @@ async def _disturbed(
     async with (
         laboratory.copy() as copy,
         Proxy.before(copy) as proxy,
-        Shop.open(copy, MovedClock(clock.now()), proxy.url) as shop,
+        DutyShop.open(copy, MovedClock(clock.now()), proxy.url) as shop,
     ):
         fault = proxy.arm(point.fault())
         await shop.stage(stage)
@@ -235,7 +238,7 @@ async def _disturbed(
         return found if struck else [*found, f"{point} never came"]
 
 
-async def _complaints(shop: Shop, rounds: int, numbers: list[str]) -> AsyncIterator[str]:
+async def _complaints(shop: DutyShop, rounds: int, numbers: list[str]) -> AsyncIterator[str]:
     if rounds >= ROUNDS_MAX:
         yield f"after {ROUNDS_MAX} s there is left {await shop.left()}"
         return

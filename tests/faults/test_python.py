@@ -14,13 +14,14 @@ import pytest
 
 import assent
 from assent.model.actor import Actor
+from assent.model.document import RejectionCode
 from assent.runtime import OrgRuntime, Runtime
 from assent.runtime.core import Core, OrgScope
 from assent.runtime.task_commands import NewTask
 from assent.store.errors import OutcomeUnknown
 from tests.faults.company import ORG, Acme
 from tests.faults.points import Laboratory, Point, Trial, complaints_of
-from tests.faults.tables import Change
+from tests.faults.tables import TableChange
 from tests.http.application import CAPABILITIES, CHAIN, INVOICE_DATA, LEAVE, PEOPLE, RULE, app
 
 
@@ -51,13 +52,19 @@ async def _mutate_many(runtime: Runtime, parts: Parts) -> Any:
 
 
 def _by(method: str, part: str, actor: Actor | None, *arguments: Any, **more: Any) -> Operation:
-    """Return a command, such as `instances.pause`, to what a part of acme's names."""
+    """Return a command, such as `instances.pause`, to what a part of acme's names; `{version_id}` is another part."""
 
     def operation(runtime: Runtime, parts: Parts) -> Awaitable[Any]:
         command = attrgetter(method)(runtime.org(ORG, actor))
-        return command(UUID(parts[part]), *arguments, **more)  # type: ignore[no-any-return]
+        rest = (UUID(parts[one[1:-1]]) if str(one).endswith("_id}") else one for one in arguments)
+        return command(UUID(parts[part]), *rest, **more)  # type: ignore[no-any-return]
 
     return operation
+
+
+def _call(method: str, actor: Actor, *arguments: Any) -> Operation:
+    """Return a command, such as `roles.grant`, that names nothing by an id."""
+    return lambda runtime, _: attrgetter(method)(runtime.org(ORG, actor))(*arguments)
 
 
 async def _cancel_token(runtime: Runtime, parts: Parts) -> Any:
@@ -65,6 +72,7 @@ async def _cancel_token(runtime: Runtime, parts: Parts) -> Any:
 
 
 VAULT = {"cargo": "external://vault/7"}
+FOLDED = RejectionCode("FOLDED", "quality", "a", "b", "c", retryable=True)
 
 COMMANDS: dict[str, Operation] = {
     "entities.mutate to create": _mutate("create", ALICE, INVOICE_DATA),
@@ -117,6 +125,8 @@ COMMANDS: dict[str, Operation] = {
         [NewTask("report.build", {"month": month}) for month in ("May", "June")]
     ),
     "tasks.cancel": _by("tasks.cancel", "task_id", ADAM),
+    "tasks.complete": _by("tasks.complete", "background_task_id", ADAM, {"pages": 3}),
+    "tasks.fail": _by("tasks.fail", "background_task_id", ADAM, "no paper"),
     "tasks.retry": _by("tasks.retry", "dead_task_id", ADAM),
     "tasks.retry_all": lambda runtime, _: runtime.org(ORG, ADAM).tasks.retry_all(),
     "instances.edit_variables": _by("instances.edit_variables", "paused_survey_id", ADAM, {"order": 8}),
@@ -139,8 +149,62 @@ COMMANDS: dict[str, Operation] = {
     "definitions.publish": lambda runtime, _: runtime.org(ORG, ADAM).definitions.publish(
         {**LEAVE, "flow": "n"}
     ),
+    "delegations.create": lambda runtime, _: runtime.org(ORG, BOB).delegations.create("carol"),
+    "delegations.revoke": _by("delegations.revoke", "delegation_id", ADAM),
+    "documents.create": _call("documents.create", ADAM, "passport", "c-1"),
+    "documents.add_version": _by(
+        "documents.add_version", "document_id", ADAM, structured_data={"number": "7"}
+    ),
+    "documents.verify": _by("documents.verify", "document_id", ADAM, "{version_id}"),
+    "documents.reject": _by("documents.reject", "document_id", ADAM, "{version_id}", "UNREADABLE"),
+    "documents.erase": _by("documents.erase", "document_id", ADAM, "{version_id}", "asked to"),
+    "requirements.create": _call("requirements.create", ADAM, "c-1", "passport"),
+    "requirements.waive": _by("requirements.waive", "requirement_id", ADAM, "seen in person"),
+    "requirements.reset": _by("requirements.reset", "waived_id", ADAM, "he is back"),
+    "requirements.save_code": _call("requirements.save_code", ADAM, FOLDED),
+    "drafts.create": _call("drafts.create", ADAM, {**LEAVE, "flow": "n"}),
+    "drafts.change": _by("drafts.change", "draft_id", ADAM, {**LEAVE, "flow": "draft", "timeout": "72h"}),
+    "drafts.discard": _by("drafts.discard", "draft_id", ADAM),
+    "drafts.publish": _by("drafts.publish", "draft_id", ADAM),
+    "event_sources.create": _call("event_sources.create", ADAM, "n", "n:"),
+    "event_sources.rotate": _call("event_sources.rotate", ADAM, "cancel"),
+    "event_sources.retire": _call("event_sources.retire", ADAM, "cancel"),
+    "event_sources.delete": _call("event_sources.delete", ADAM, "cancel"),
+    "filters.save": _call("filters.save", ADAM, "invoice", "mine", {"state": ["draft"]}),
+    "filters.delete": _call("filters.delete", ADAM, "invoice", "cancel"),
+    "keys.create": _call("keys.create", ADAM, "import"),
+    "keys.revoke": _by("keys.revoke", "key_id", ADAM),
+    "mail_templates.save": _call("mail_templates.save", ADAM, "asked", "en", {"subject": "{what}"}),
+    "mail_templates.delete": _call("mail_templates.delete", ADAM, "escalated", "en"),
+    "members.create": _call("members.create", ADAM, "eve", "Eve"),
+    "members.change": _call("members.change", ADAM, "alice", {"name": "Alice A."}),
+    "members.deactivate": _call("members.deactivate", ADAM, "dora"),
+    "members.restore": _call("members.restore", ADAM, "gone"),
+    "preferences.change": _call("preferences.change", ALICE, {"language": "de"}),
+    "roles.save": _call("roles.save", ADAM, "reader", ["audit:read"]),
+    "roles.grant": _call("roles.grant", ADAM, "clerk", ["audit:read"]),
+    "roles.revoke": _call("roles.revoke", ADAM, "auditor", ["audit:read"]),
+    "questions.ask": _by("questions.ask", "request_id", FIN, "Why?"),
+    "questions.answer": _by("questions.answer", "question_id", ALICE, "Because."),
+    "comments.add": _by("comments.add", "draft_invoice_id", ALICE, "See page 2."),
+    "requirements.solicit": _call("requirements.solicit", ADAM, "c-8", ["passport"]),
+    "verbs.run": _call("verbs.run", ADAM, "(requirement.create :subject-entity-id c-8 :doc-type passport)"),
+    "requests.upload_link": _by(
+        "requests.upload_link", "solicited_id", ADAM, base_url="https://flows.example.com"
+    ),
+    "requests.revoke_upload_links": _by("requests.revoke_upload_links", "solicited_id", ADAM),
+    "settings.test_alert": _call("settings.test_alert", ADAM),
 }
 READS = {
+    *("comments.list", "documents.download", "documents.link", "documents.open", "questions.get"),
+    *("questions.list", "requirements.count", "services.list", "verbs.list"),
+    *("audit.search", "definitions.check", "definitions.draw", "definitions.get", "definitions.list"),
+    *("definitions.workflows", "delegations.list", "documents.get", "documents.list", "drafts.get"),
+    *("entities.count", "entities.indexes", "event_sources.list", "events.list_open", "filters.get"),
+    *("filters.list", "instances.approvals", "instances.count", "keys.list", "mail_templates.get"),
+    *("mail_templates.list", "mail_templates.preview", "members.get", "members.list", "operations.compare"),
+    *("operations.health", "operations.stuck", "preferences.get", "requests.get", "requests.list"),
+    *("requirements.get", "requirements.list", "requirements.list_codes", "roles.get", "roles.list"),
     *("approvals.count_inbox", "approvals.get", "approvals.inbox", "chains.get", "chains.list"),
     *("entities.audit", "entities.compare", "entities.decisions", "entities.get", "entities.list"),
     *("entities.versions", "instances.get", "instances.history", "instances.list", "operations.incidents"),
@@ -152,6 +216,7 @@ READS = {
     "operations.fold",
     "tasks.get",
     "tasks.list",
+    "tasks.log",
 }
 WITHIN = {"requests.push_bundle"}
 """What commands are made of."""
@@ -168,7 +233,7 @@ async def test_answers_and_tables_agree(laboratory: Laboratory, acme: Acme, name
             return error
         return None
 
-    async def disturb(point: Point) -> tuple[Change, str | None]:
+    async def disturb(point: Point) -> tuple[TableChange, str | None]:
         async with laboratory.trial(point) as trial:
             await laboratory.run(give, trial)
             assert trial.change is not None
@@ -184,7 +249,7 @@ async def test_answers_and_tables_agree(laboratory: Laboratory, acme: Acme, name
     assert not complaints, "\n".join(complaints)
 
 
-async def _complaint(trial: Trial[Any], done: Change, give: Any) -> str | None:
+async def _complaint(trial: Trial[Any], done: TableChange, give: Any) -> str | None:
     change, error = trial.change, trial.result
     assert change is not None
     if error is None:

@@ -5,20 +5,21 @@
 
 from typing import Any
 
+import assent
 from assent.app import App
 from assent.store.database import Database
 from tests.authored import arrows, flow_of, form, invoice_contract, invoice_patch, orders_flow
-from tests.world import EXPENSE, ORG, OTHER_ORG, Member, grant, hire, insert_org, publish, vendor
+from tests.world import EXPENSE, ORG, OTHER_ORG, WorldMember, grant, hire, insert_org, publish, vendor
 
-PEOPLE: dict[str, Member] = {
-    "alice": Member(["clerk"]),
-    "bob": Member(["approver"]),
-    "carol": Member(["approver"]),
-    "fin": Member(["finance_manager"]),
-    "max": Member(["manager"]),
-    "olga": Member(["operator"]),
-    "robot": Member(["clerk", "operator"], kind="service_account"),
-    "adam": Member(["admin"]),
+PEOPLE: dict[str, WorldMember] = {
+    "alice": WorldMember(["clerk"]),
+    "bob": WorldMember(["approver"]),
+    "carol": WorldMember(["approver"]),
+    "fin": WorldMember(["finance_manager"]),
+    "max": WorldMember(["manager"]),
+    "olga": WorldMember(["operator"]),
+    "robot": WorldMember(["clerk", "operator"], kind="service_account"),
+    "adam": WorldMember(["admin"]),
 }
 CAPABILITIES = {
     "clerk": ["orders:approve:execute"],
@@ -28,13 +29,16 @@ CAPABILITIES = {
         "approvals:*",
         "audit:read",
         "definitions:*",
+        "documents:*",
         "events:sources",
         "keys:manage",
         "members:manage",
         "operations:*",
         "org:manage",
+        "requirements:*",
         "roles:manage",
         "rules:manage",
+        "filters:share",
         "secrets:manage",
         "tasks:*",
         "workflow:publish:waive_approval",
@@ -120,6 +124,14 @@ RULE: dict[str, Any] = {
 INVOICE_DATA = {"number": "2026-17", "vendor_id": "v-9", "grand_total": 120000, "currency": "EUR"}
 
 app = App([invoice_contract(), EXPENSE, SECRETS])
+CHECKING: dict[str, Any] = {"paths": {"/names/{name}": {"get": {"operationId": "check"}}}}
+for service in ("register", "sanctions"):
+    app.openapi(
+        service,
+        CHECKING,
+        base_url=f"https://{service}.example/v1",
+        headers={"Authorization": f"Bearer token-of-{service}"},
+    )
 
 
 @app.action("expense.round", payload={"to": {"type": "integer", "required": True, "min": 1}})
@@ -141,7 +153,11 @@ async def confirm(connection: Any, arguments: Any) -> dict[str, Any]:
 
 
 @app.task("report.build", attempts_max=1)
-async def build_report(month: str) -> dict[str, Any]:
+async def build_report(task: assent.TaskContext, month: str) -> dict[str, Any] | assent.Background:
+    if month == "logged":
+        task.log("bound it")
+    if month == "printed":
+        return assent.Background("it is being printed", "1h")
     if month == "never":
         raise RuntimeError("there is no such month")
     return {"title": f"Report of {month}"}

@@ -74,6 +74,14 @@ class People:
         return client_of(self._door, bearer(token(self._now, user, org, **more)))
 
 
+async def ask(
+    people: People, user: str, method: str, path: str, body: Any = None, **claims: Any
+) -> httpx.Response:
+    """Send one request of a user; `claims` are those of the token."""
+    async with people(user, **claims) as client:
+        return await client.request(method, path, json=body)
+
+
 def problem(response: httpx.Response, status: int) -> dict[str, Any]:
     """The problem in an answer that must be one."""
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json"), (

@@ -23,6 +23,7 @@ async def furnished_template(databases: Databases, twin: Twin) -> AsyncIterator[
         database = await Database.open(url, settings=SETTINGS, clock=MovedClock(START))
         await furnish(database)
         await database.close()
+        await twin.assert_untouched(url)
         yield urlsplit(url).path.removeprefix("/")
 
 

@@ -14,11 +14,17 @@ CAPABILITIES = {
     "agent": [
         "approvals:reassign",
         "approvals:delegate",
+        "documents:erase",
+        "documents:review",
+        "documents:write",
         "events:emit",
         "forms:reassign",
         "operations:read",
+        "requirements:manage",
+        "requirements:waive",
         "results:push",
         "tasks:cancel",
+        "tasks:complete",
         "tasks:retry",
         "tasks:submit",
         "workflows:cancel",
@@ -27,7 +33,7 @@ CAPABILITIES = {
         "workflows:resume",
         "workflows:retry",
     ],
-    "auditor": ["tasks:read"],
+    "auditor": ["tasks:read", "documents:read"],
 }
 """`agent` may do everything that takes a capability, and read nothing."""
 

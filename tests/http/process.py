@@ -15,7 +15,7 @@ from tests.processes.commands import RunningCommand, start_command
 APP = ("--app", "tests.http.application:app")
 
 
-class Server(RunningCommand):
+class ServeProcess(RunningCommand):
     """A running `assent serve`."""
 
     url = ""
@@ -26,11 +26,11 @@ class Server(RunningCommand):
 
 
 @asynccontextmanager
-async def server(url: str, *arguments: str, **variables: str) -> AsyncIterator[Server]:
+async def server(url: str, *arguments: str, **variables: str) -> AsyncIterator[ServeProcess]:
     """Start a server and wait until it serves; it is killed at the end, if it still runs."""
     process = await start(url, *APP, "--port", "0", *arguments, **variables)
     try:
-        started = Server(process)
+        started = ServeProcess(process)
         said = await started.line("server started")
         started.url = f"http://{said['host']}:{said['port']}"
         yield started

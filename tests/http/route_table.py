@@ -17,13 +17,15 @@ _NAMES = {
     "flow": "pair",
     "verb": "update",
     "name": "submit",
+    "kind": "asked",
+    "language": "en",
     "a": "1",
     "b": "1",
 }
 
 
 @dataclass(frozen=True)
-class Operation:
+class RouteOperation:
     """One method of one path."""
 
     method: str
@@ -51,8 +53,8 @@ class Operation:
 
     @property
     def body(self) -> dict[str, Any] | None:
-        """The schema of what it takes; none where it takes nothing."""
-        if "requestBody" not in self.operation:
+        """The schema of what it takes; none where it takes nothing, or a file."""
+        if "application/json" not in self.operation.get("requestBody", {}).get("content", {}):
             return None
         found: dict[str, Any] = self.operation["requestBody"]["content"]["application/json"]["schema"]
         return _resolved(found)
@@ -72,10 +74,10 @@ def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _operations() -> Iterator[Operation]:
+def _operations() -> Iterator[RouteOperation]:
     for path, item in DOCUMENT["paths"].items():
         for method, operation in item.items():
-            yield Operation(method.upper(), path, operation)
+            yield RouteOperation(method.upper(), path, operation)
 
 
 ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]

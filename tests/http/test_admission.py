@@ -7,14 +7,15 @@ import pytest
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, PLACE, SETTINGS, bearer, client_of, problem, token, token_of
 from tests.http.doors import create_app
-from tests.http.route_table import OPERATIONS, SOMETHING, TAKING_BODIES, WRITES, Operation
+from tests.http.route_table import OPERATIONS, SOMETHING, TAKING_BODIES, WRITES, RouteOperation
 
 SIGNED_IN = [operation for operation in OPERATIONS if operation.is_signed_in]
-NOT_SIGNED_IN = {"healthz", "readyz", "push_result_by_callback"}
+BY_LINK = {"download_by_link", "show_asked_uploads", "hand_in_document"}
+NOT_SIGNED_IN = {"healthz", "readyz", "push_result_by_callback"} | BY_LINK
 
 
 async def answer_without_body(
-    door, operation: Operation, headers: dict[str, str]
+    door, operation: RouteOperation, headers: dict[str, str]
 ) -> tuple[int, dict[str, str]]:
     """The answer to a request whose body nobody may ask for."""
     path, sent = operation.url(), []

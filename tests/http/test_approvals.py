@@ -32,6 +32,23 @@ async def act(people, user, request_id, verb, body=None, **more):
         return await client.post(f"/api/approvals/{request_id}/{verb}", json=body)
 
 
+async def test_the_reply_to_a_command_shows_what_a_read_shows(people):
+    """The reply is made from memory, before and after a gate has moved the document to another version."""
+    _, request_id = await submitted(people)
+    for verb, body in (
+        ("claim", None),
+        ("release", None),
+        ("decide", {"answer": "approved", "reason": "fine"}),
+    ):
+        replied = (await act(people, "fin", request_id, verb, body)).json()
+        async with people("fin") as client:
+            read = (await client.get(f"/api/approvals/{request_id}")).json()
+            instance = (await client.get(f"/api/instances/{read['instance_id']}")).json()
+        assert replied["request"] == read
+        assert replied["instance"]["status"] == instance["status"]
+    assert (read["status"], read["snapshot_state"], len(read["decisions"])) == ("approved", "submitted", 1)
+
+
 async def test_a_request_shows_exactly_the_version_that_it_asks_about(people):
     place, request_id = await submitted(people)
     async with people("fin") as client:

@@ -21,21 +21,20 @@ from tests.http.test_same_bodies import commands
 
 PAGE = Path(__file__).parents[2] / "docs" / "capabilities.md"
 
-NOT_YET = {
-    "later": "not there yet; use another of the three",
+REASONS = {
     "probe": "for balancers and collectors of metrics",
     "outsider": "for an outside party with a signed address, who has no account",
     "stream": "a stream for browsers; elsewhere read again",
     "files": "works on files, without a server",
     "process": "for the operator of the processes or of the database",
-    "batch": "many at once, for programs",
-    "part": "part of the row above",
-    "function": "a function of `assent.people` or `assent.runtime.event_sources` with a connection; no command yet",
+    "batch": "many at once, for programs in Python; over HTTP one by one",
+    "values": "the row above as values of Python",
+    "user": "for the file of a user of the command line",
 }
 """Reasons for an empty cell."""
 
 
-class Row(NamedTuple):
+class CapabilityRow(NamedTuple):
     """One thing that can be done; a cell that begins with `-` is empty, for the reason of this name."""
 
     noun: str
@@ -45,8 +44,8 @@ class Row(NamedTuple):
     python: str
 
 
-def row(line: str) -> Row:
-    return Row(*(cell.strip() for cell in line.split("|")))
+def row(line: str) -> CapabilityRow:
+    return CapabilityRow(*(cell.strip() for cell in line.split("|")))
 
 
 ROWS = [
@@ -55,8 +54,10 @@ ROWS = [
 instances | start | start_flow | instances start | instances.start
 instances | start many | -batch | -batch | instances.start_many
 instances | list | list_instances_of_org | instances list | instances.list
+instances | count | count_instances_of_org | instances count | instances.count
 instances | show | show_instance | instances show | instances.get
-instances | list steps | list_instance_steps | -part | instances.history
+instances | list steps | list_instance_steps | instances steps | instances.history
+instances | list approval requests | list_instance_approvals | instances show | instances.approvals
 instances | advance | advance_instance | instances advance | instances.advance
 instances | cancel | cancel_instance | instances cancel | instances.cancel
 instances | cancel a token | cancel_token | instances cancel-token | instances.cancel_token
@@ -67,21 +68,30 @@ instances | skip | skip_step | instances skip | instances.skip
 instances | force fail | force_fail_instance | instances force-fail | instances.force_fail
 instances | edit variables | edit_variables | instances edit | instances.edit_variables
 instances | rebuild | rebuild_instance | rebuild | operations.rebuild
-instances | compare with its steps | -later | -part | operations.fold
-instances | enqueue again | reenqueue_instance | -later | operations.reenqueue
-instances | list stuck ones | list_stuck | health | -later
+instances | compare with its steps | compare_instance | rebuild | operations.compare
+instances | fold its steps | -values | -values | operations.fold
+instances | enqueue again | reenqueue_instance | instances reenqueue | operations.reenqueue
+instances | list stuck ones | list_stuck | instances stuck | operations.stuck
 instances | follow | stream_instance | -stream | -stream
-entities | create | create_entity | -later | entities.mutate
-entities | list | list_entities_of_type | -later | entities.list
-entities | show | show_entity | instances show | entities.get
-entities | change | change_entity | -later | entities.mutate
-entities | act | act_on_entity | -later | entities.mutate
+entities | create | create_entity | entities create | entities.mutate
+entities | list | list_entities_of_type | entities list | entities.list
+entities | count | count_entities_of_type | entities count | entities.count
+entities | list indexes | list_entity_indexes | entities indexes | entities.indexes
+entities | show | show_entity | entities show | entities.get
+entities | change | change_entity | entities change | entities.mutate
+entities | act | act_on_entity | entities act | entities.mutate
 entities | mutate many | -batch | -batch | entities.mutate_many
-entities | transition | move_entity | instances advance | entities.transition
-entities | list versions | list_entity_versions | -later | entities.versions
-entities | compare versions | compare_entity_versions | -later | entities.compare
-entities | list changes | list_entity_audit | audit | entities.audit
+entities | transition | move_entity | entities transition | entities.transition
+entities | list versions | list_entity_versions | entities versions | entities.versions
+entities | compare versions | compare_entity_versions | entities diff | entities.compare
+entities | list changes | list_entity_audit | entities audit | entities.audit
 entities | list approvals | list_entity_approvals | instances show | entities.decisions
+comments | list | list_entity_comments | comments list | comments.list
+comments | add | add_entity_comment | comments add | comments.add
+filters | list | list_filters_of_caller | filters list | filters.list
+filters | show | show_filter | filters show | filters.get
+filters | save | save_filter_of_caller | filters save | filters.save
+filters | delete | delete_filter_of_caller | filters delete | filters.delete
 approvals | read the inbox | show_inbox | inbox | approvals.inbox
 approvals | count the inbox | count_inbox_of_caller | inbox | approvals.count_inbox
 approvals | follow the inbox | stream_inbox | -stream | -stream
@@ -90,48 +100,84 @@ approvals | decide | decide_approval | approvals decide | approvals.decide
 approvals | claim | claim_approval | approvals claim | approvals.claim
 approvals | release | release_approval | approvals release | approvals.release
 approvals | reassign | reassign_approval | approvals reassign | approvals.reassign
-forms | show | show_form | instances show | forms.get
+questions | list | list_approval_questions | questions list | questions.list
+questions | show | show_approval_question | questions show | questions.get
+questions | ask | ask_question | questions ask | questions.ask
+questions | answer | answer_question | questions answer | questions.answer
+forms | show | show_form | forms show | forms.get
 forms | fill in | advance_instance | instances advance | instances.advance
-forms | claim | claim_form | -later | forms.claim
-forms | release | release_form | -later | forms.release
-forms | save a draft | keep_form_draft | -later | forms.save_draft
-forms | reassign | reassign_form | -later | forms.reassign
-delegations | list | list_delegations_of_org | -later | -function
-delegations | create | create_delegation | -later | -function
-delegations | revoke | revoke_delegation | -later | -function
+forms | claim | claim_form | forms claim | forms.claim
+forms | release | release_form | forms release | forms.release
+forms | save a draft | keep_form_draft | forms save-draft | forms.save_draft
+forms | reassign | reassign_form | forms reassign | forms.reassign
+delegations | list | list_delegations_of_org | delegations list | delegations.list
+delegations | create | create_delegation | delegations create | delegations.create
+delegations | revoke | revoke_delegation | delegations revoke | delegations.revoke
 chains | list | list_approval_chains | chains list | chains.list
 chains | show | show_approval_chain | chains show | chains.get
 chains | save | keep_approval_chain | chains save | chains.save
 events | emit | emit_event | events emit | events.emit
-events | list open ones | -later | events list | -later
-event sources | list | list_sources | -later | -function
-event sources | create | create_source | -later | -function
-event sources | rotate the secret | rotate_source | -later | -function
-event sources | retire a secret | retire_source_secret | -later | -function
-event sources | delete | delete_source | -later | -function
-outside requests | list | list_requests | -later | -later
-outside requests | show | show_request | -later | -later
-outside requests | push a result | push_result | -later | requests.push_result
-outside requests | push a bundle | push_result | -later | requests.push_bundle
+events | list open ones | list_open_items | events list | events.list_open
+event sources | list | list_sources | event-sources list | event_sources.list
+event sources | create | create_source | event-sources create | event_sources.create
+event sources | rotate the secret | rotate_source | event-sources rotate | event_sources.rotate
+event sources | retire a secret | retire_source_secret | event-sources retire | event_sources.retire
+event sources | delete | delete_source | event-sources delete | event_sources.delete
+outside requests | list | list_requests | outside-requests list | requests.list
+outside requests | show | show_request | outside-requests show | requests.get
+outside requests | push a result | push_result | outside-requests push | requests.push_result
+outside requests | push a bundle | push_result | outside-requests push | requests.push_bundle
 outside requests | push by callback | push_result_by_callback | -outsider | -outsider
-definitions | list | list_definitions | definitions list | definitions.list_versions
-definitions | check | check_definitions | check | definitions.publish
+outside requests | report a task | complete_task | outside-requests push | requests.push_bundle
+outside requests | list open ones of an instance | list_pending_tasks | outside-requests list | requests.list
+outside requests | make an upload link | create_upload_link | outside-requests upload-link | requests.upload_link
+outside requests | revoke links | revoke_upload_links | outside-requests revoke-links | requests.revoke_upload_links
+outside requests | see what is asked by a link | show_asked_uploads | -outsider | -outsider
+outside requests | hand in by a link | hand_in_document | -outsider | -outsider
+documents | create | create_document | documents create | documents.create
+documents | list | list_documents | documents list | documents.list
+documents | show | show_document | documents show | documents.get
+documents | add a version | add_document_version | documents add-version | documents.add_version
+documents | upload a file | upload_document_version | documents upload | documents.add_version
+documents | download a file | download_document_version | documents download | documents.open
+documents | save a file | download_document_version | documents download | documents.download
+documents | make a link to a file | link_document_version | documents link | documents.link
+documents | download by a link | download_by_link | -outsider | -outsider
+documents | verify a version | verify_version | documents verify | documents.verify
+documents | reject a version | reject_version | documents reject | documents.reject
+documents | erase a version | erase_document_version | documents erase | documents.erase
+requirements | create | create_requirement | requirements create | requirements.create
+requirements | list | list_requirements | requirements list | requirements.list
+requirements | count | count_requirements_of_org | requirements count | requirements.count
+requirements | ask an outside party | solicit_documents | requirements solicit | requirements.solicit
+requirements | show | show_requirement | requirements show | requirements.get
+requirements | waive | waive_requirement | requirements waive | requirements.waive
+requirements | reset | reset_requirement | requirements reset | requirements.reset
+requirements | list rejection codes | list_rejection_codes_of_org | requirements codes | requirements.list_codes
+requirements | save a rejection code | save_rejection_code | requirements save-code | requirements.save_code
+verbs | list | list_verbs | verbs list | verbs.list
+verbs | run | run_verb | verbs run | verbs.run
+definitions | list | list_definitions | definitions list | definitions.list
+definitions | list all versions of a key | list_definitions | definitions list | definitions.list_versions
+definitions | check | check_definitions | check | definitions.check
 definitions | publish | publish_definitions | definitions publish | definitions.publish
 definitions | recompile | -process | definitions recompile | -process
-definitions | show | show_definition | -later | definitions.list_versions
-definitions | draw | draw_definition | diagram | -files
-definitions | compare | compare_definitions | diff | -files
-definitions | archive | archive_definition | -later | definitions.archive
-definitions | roll back | roll_definition_back | -later | definitions.roll_back
+definitions | show | show_definition | definitions show | definitions.get
+definitions | draw | draw_definition | definitions draw | definitions.draw
+definitions | draw a file | -files | diagram | -files
+definitions | compare | compare_definitions | definitions compare | definitions.workflows
+definitions | compare files | -files | diff | -files
+definitions | archive | archive_definition | definitions archive | definitions.archive
+definitions | roll back | roll_definition_back | definitions rollback | definitions.roll_back
 definitions | compile a file | -files | compile | -files
 definitions | test scenarios | -files | test | -files
 definitions | evaluate an expression | -files | expression | -files
 definitions | print a schema | -files | schema | -files
-drafts | create | create_draft_of_org | -later | -later
-drafts | show | show_draft | -later | -later
-drafts | change | change_draft_of_org | -later | -later
-drafts | discard | discard_draft_of_org | -later | -later
-drafts | publish | publish_draft_of_org | -later | -later
+drafts | create | create_draft_of_org | drafts create | drafts.create
+drafts | show | show_draft | drafts show | drafts.get
+drafts | change | change_draft_of_org | drafts change | drafts.change
+drafts | discard | discard_draft_of_org | drafts discard | drafts.discard
+drafts | publish | publish_draft_of_org | drafts publish | drafts.publish
 templates | list | list_templates | templates list | -files
 templates | show | show_template | templates show | -files
 templates | copy | show_template | templates copy | -files
@@ -140,36 +186,49 @@ org | show with settings | show_org | org show | settings.read
 org | replace settings | save_settings_of_org | org set | settings.save
 org | change settings | change_settings_of_org | org set | settings.change
 org | remove settings | change_settings_of_org | org unset | settings.change
+org | post a test alert | post_test_alert | org test-alert | settings.test_alert
+mail templates | list | list_mail_templates_of_org | mail-templates list | mail_templates.list
+mail templates | show | show_mail_template | mail-templates show | mail_templates.get
+mail templates | save | save_mail_template_of_org | mail-templates save | mail_templates.save
+mail templates | delete | delete_mail_template_of_org | mail-templates delete | mail_templates.delete
+mail templates | preview | preview_mail_of_org | mail-templates preview | mail_templates.preview
+preferences | show one's own | show_preferences | preferences show | preferences.get
+preferences | change one's own | change_preferences_of_caller | preferences set | preferences.change
 rules | list | list_rules_of_org | rules list | rules.list
 rules | show | show_rule | rules show | rules.get
 rules | save | save_rule_of_org | rules save | rules.save
 rules | delete | delete_rule_of_org | rules delete | rules.delete
 rules | list evaluations | list_evaluations_of_rule | rules evaluations | rules.list_evaluations
-members | list | list_members_of_org | members list | -function
-members | show | show_member | members list | -function
-members | create | create_member_of_org | members add | -function
-members | change | change_member_of_org | members change | -function
-members | deactivate | deactivate_member | members remove | -function
-members | restore | change_member_of_org | members restore | -function
-roles | list | list_roles_of_org | roles list | -function
-roles | show | show_role | roles list | -function
-roles | give capabilities | set_role | roles grant | -function
-roles | take capabilities | set_role | roles revoke | -function
-keys | list | list_keys | keys list | -function
-keys | create | create_key | keys create | -function
-keys | revoke | revoke_key | keys revoke | -function
+members | list | list_members_of_org | members list | members.list
+members | show | show_member | members show | members.get
+members | create | create_member_of_org | members add | members.create
+members | change | change_member_of_org | members change | members.change
+members | deactivate | deactivate_member | members remove | members.deactivate
+members | restore | change_member_of_org | members restore | members.restore
+roles | list | list_roles_of_org | roles list | roles.list
+roles | show | show_role | roles show | roles.get
+roles | replace capabilities | set_role | roles save | roles.save
+roles | give capabilities | set_role | roles grant | roles.grant
+roles | take capabilities | set_role | roles revoke | roles.revoke
+keys | list | list_keys | keys list | keys.list
+keys | create | create_key | keys create | keys.create
+keys | revoke | revoke_key | keys revoke | keys.revoke
 secrets | list | list_secrets_of_org | secrets list | secrets.list
 secrets | save | put_secret_of_org | secrets set | secrets.set
 secrets | delete | delete_secret_of_org | secrets delete | secrets.delete
+services | list | list_services | services list | services.list
 signing secrets | list | list_signing_secrets_of_org | signing-secrets list | signing_secrets.list
 signing secrets | rotate | rotate_signing_secret | signing-secrets rotate | signing_secrets.rotate
 signing secrets | retire | retire_signing_secrets | signing-secrets retire | signing_secrets.retire
-tasks | submit | submit_task | -later | tasks.submit
+tasks | submit | submit_task | tasks submit | tasks.submit
 tasks | submit many | -batch | -batch | tasks.submit_many
-tasks | list | list_tasks_of_org | -later | tasks.list
-tasks | show | show_task | -later | tasks.get
-tasks | cancel | cancel_task | -later | tasks.cancel
-tasks | retry | retry_task | dead-letters retry | tasks.retry
+tasks | list | list_tasks_of_org | tasks list | tasks.list
+tasks | show | show_task | tasks show | tasks.get
+tasks | read the log | show_task_log | tasks log | tasks.log
+tasks | cancel | cancel_task | tasks cancel | tasks.cancel
+tasks | complete | complete_background_task | tasks complete | tasks.complete
+tasks | fail | fail_background_task | tasks fail | tasks.fail
+tasks | retry | retry_task | tasks retry | tasks.retry
 tasks | retry all | -batch | dead-letters retry-all | tasks.retry_all
 dead letters | list | list_dead_letters | dead-letters list | dead_letters.list
 dead letters | retry | retry_dead_letter | dead-letters retry | dead_letters.retry
@@ -177,11 +236,15 @@ dead letters | discard | discard_dead_letter | dead-letters discard | dead_lette
 dead letters | retry all | -batch | dead-letters retry-all | dead_letters.retry_all
 incidents | list groups | list_incident_groups | incidents | operations.incidents
 incidents | list | list_incidents | incidents | operations.list_incidents
-audit | search | search_audit_log | audit | -later
-health | show | show_health | health | -later
+audit | search | search_audit_log | audit | audit.search
+health | show | show_health | health | operations.health
 health | probe | healthz | -probe | -probe
 health | readiness | readyz | doctor | -probe
 health | metrics | show_metrics | -probe | -probe
+profiles | add | -user | profiles add | -user
+profiles | list | -user | profiles list | -user
+profiles | remove | -user | profiles remove | -user
+profiles | use | -user | profiles use | -user
 processes | serve | -process | serve | -process
 processes | work | -process | worker | -process
 processes | migrate | -process | migrate | -process
@@ -200,8 +263,8 @@ def table() -> str:
         "a route, a command or a method is missing. An empty cell has a letter for its reason:",
         "",
     ]
-    letters = {reason: f"({chr(97 + number)})" for number, reason in enumerate(NOT_YET)}
-    lines += [f"- {letters[reason]} {text}" for reason, text in NOT_YET.items()]
+    letters = {reason: f"({chr(97 + number)})" for number, reason in enumerate(REASONS)}
+    lines += [f"- {letters[reason]} {text}" for reason, text in REASONS.items()]
     for noun in dict.fromkeys(each.noun for each in ROWS):
         lines += [
             "",
@@ -247,9 +310,9 @@ def test_every_method_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("each", ROWS, ids=lambda each: f"{each.noun} {each.verb}")
-def test_an_empty_cell_has_a_reason(each: Row) -> None:
+def test_an_empty_cell_has_a_reason(each: CapabilityRow) -> None:
     empty = [cell[1:] for cell in (each.http, each.cli, each.python) if cell.startswith("-")]
-    assert all(reason in NOT_YET for reason in empty)
+    assert all(reason in REASONS for reason in empty)
     assert len(empty) < 3
 
 
@@ -257,7 +320,7 @@ def test_nothing_is_in_the_table_twice() -> None:
     counted = Counter((each.noun, each.verb) for each in ROWS)
     assert [named for named, number in counted.items() if number > 1] == []
     used = {cell[1:] for each in ROWS for cell in each[2:] if cell.startswith("-")}
-    assert used == NOT_YET.keys()
+    assert used == REASONS.keys()
 
 
 def test_the_page_is_made_from_the_table() -> None:

@@ -21,7 +21,7 @@ from assent.http.server import Serving, listen
 from assent.store.database import Database
 from tests.http.application import INVOICE_DATA, LEAVE, app
 from tests.http.callers import CALLBACKS, bearer, token, token_of
-from tests.http.route_table import SOMETHING, TAKING_BODIES, Operation
+from tests.http.route_table import SOMETHING, TAKING_BODIES, RouteOperation
 from tests.http.test_any_request import ROLES, UNLIMITED
 
 HELD_S_MAX = 0.05
@@ -31,7 +31,7 @@ MANY = UNLIMITED.request_elements_max - 1_000
 LONG = 1_900_000
 
 
-class Watch:
+class LoopWatch:
     """The longest that one callback of a loop has held it, in CPU seconds of its thread."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ async def database_of_cpu(databases, furnished_template):
 @pytest.fixture(scope="module")
 def watched(database_of_cpu):
     """A server in a thread of its own, its watch, and things that are there."""
-    listening, watch, ready = listen("127.0.0.1", 0), Watch(), threading.Event()
+    listening, watch, ready = listen("127.0.0.1", 0), LoopWatch(), threading.Event()
     held: list[Any] = []
 
     async def run() -> None:
@@ -153,7 +153,7 @@ def _yaml_texts() -> dict[str, str]:
     }
 
 
-def bodies_of(operation: Operation) -> Iterator[tuple[str, str]]:
+def bodies_of(operation: RouteOperation) -> Iterator[tuple[str, str]]:
     yield from REFUSED.items()
     yield from WORST.items()
     properties = (operation.body or {}).get("properties", {})

@@ -294,7 +294,7 @@ async def test_a_transition_reads_its_entity_twice_and_not_again_for_its_reply(p
     reads: list[str] = []
 
     def observe(statement) -> None:
-        if "assent.current_entities" in statement.query or "assent.lock_entities" in statement.query:
+        if any(name in statement.query for name in ("current_entities", "lock_entities", "open_targets")):
             reads.append(statement.query)
 
     async with people("alice") as client:

@@ -7,15 +7,10 @@ import pytest
 from standardwebhooks import Webhook
 
 from tests.http.application import app
-from tests.http.callers import problem
+from tests.http.callers import ask, problem
 from tests.world import drain, rows
 
 OTHER = "whsec_" + "b" * 43 + "="
-
-
-async def ask(people, user, method, path, body=None, **more):
-    async with people(user, **more) as client:
-        return await client.request(method, path, json=body)
 
 
 @pytest.fixture

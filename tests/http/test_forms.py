@@ -4,12 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.http.callers import problem
-
-
-async def ask(people, user, method, path, body=None, **more):
-    async with people(user, **more) as client:
-        return await client.request(method, path, json=body)
+from tests.http.callers import ask, problem
 
 
 @pytest.fixture

@@ -130,11 +130,71 @@ async def test_two_who_hold_everything_cannot_let_each_other_go_at_once(people, 
             ]
             await wait_until_blocked(observer, 2)
         answers = [(await one).status_code for one in asking]
-    assert sorted(answers) == [200, 409]
+    assert sorted(answers) == [200, 403]
     left = [
         row for row in await rows(staff, "members") if row["user_id"] in ("rita", "rob") and row["active"]
     ]
     assert len(left) == 1
+
+
+async def test_two_who_hold_everything_cannot_both_give_it_up_at_once(people, staff):
+    await hire_with(staff, "rob", "*")
+    async with staff.transaction(None) as observer:
+        async with staff.transaction("acme") as gate:
+            await lock_grants(gate, "acme")
+            less = {"capabilities": ["roles:manage"]}
+            asking = [
+                asyncio.create_task(ask(people, by, "PUT", f"/api/roles/{by}s", less))
+                for by in ("rita", "rob")
+            ]
+            await wait_until_blocked(observer, 2)
+        answers = [(await one).status_code for one in asking]
+    assert sorted(answers) == [200, 409]
+
+
+@pytest.mark.parametrize(
+    "giving",
+    [
+        ("PUT", "/api/roles/reader", {"capabilities": ["invoice:read"]}),
+        ("POST", "/api/members", {**NEW, "roles": ["printers"]}),
+        ("PATCH", "/api/members/nobody", {"roles": ["printers"]}),
+        ("POST", "/api/members/printer/deactivate", None),
+        ("POST", "/api/keys", {"name": "k", "user": "printer"}),
+    ],
+)
+@pytest.mark.parametrize("loss", ["role", "capability", "capability to manage", "deactivated"])
+async def test_right_that_is_being_taken_is_not_used_to_give(people, staff, loss, giving):
+    """The giver waits for the transaction that takes the right, and then is asked again."""
+    managing = ("roles:manage", "members:manage", "keys:manage")
+    await hire_with(staff, "giver", *managing, "invoice:*")
+    await hire_with(staff, "printer", "invoice:read", kind="service_account")
+    taken = {
+        "role": "UPDATE assent.members SET roles = '{}' WHERE org_id = 'acme' AND user_id = 'giver'",
+        "deactivated": "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'giver'",
+        "capability": "DELETE FROM assent.role_capabilities WHERE org_id = 'acme' AND role = 'givers'"
+        " AND capability = 'invoice:*'",
+        "capability to manage": "DELETE FROM assent.role_capabilities WHERE org_id = 'acme' AND role = 'givers'"
+        " AND capability LIKE '%:manage'",
+    }[loss]
+    kept = ("members", "role_capabilities", "api_keys")
+    async with staff.transaction(None) as observer:
+        async with staff.transaction(None) as taker:
+            await lock_grants(taker, "acme")
+            asking = asyncio.create_task(ask(people, "giver", *giving))
+            await wait_until_blocked(observer, 1)
+            await taker.execute(taken)
+            left = [
+                await taker.fetch(f"SELECT * FROM assent.{table} ORDER BY 1, 2, 3")  # noqa: S608
+                for table in kept
+            ]
+        answer = await asking
+    code = "NOT_A_MEMBER" if loss == "deactivated" else "POLICY_DENIED"
+    assert problem(answer, 403)["code"] == code
+    async with staff.transaction(None) as connection:
+        assert left == [
+            await connection.fetch(f"SELECT * FROM assent.{table} ORDER BY 1, 2, 3")  # noqa: S608
+            for table in kept
+        ]
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,9 @@
 import pytest
 
 from tests.http.application import CHAIN
-from tests.http.callers import problem
+from tests.http.callers import ask, problem
 from tests.http.test_approvals import act, asked, submitted
 from tests.world import rows
-
-
-async def ask(people, user, method, path, body=None, **more):
-    async with people(user, **more) as client:
-        return await client.request(method, path, json=body)
 
 
 async def inbox(people, user, query="", **more):
@@ -211,3 +206,17 @@ async def test_the_evidence_comes_in_pages_and_void_approvals_stay_in_it(people)
         problem(await ask(people, "alice", "GET", f"{place}/approvals?cursor=W10"), 422)["code"]
         == "BAD_CURSOR"
     )
+
+
+async def test_delegate_gets_a_mail_at_once_and_one_without_an_address_gets_none(people, furnished):
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.members SET email = 'carol@acme.example' WHERE org_id = 'acme' AND user_id = 'carol'"
+        )
+    for name in ("carol", "max"):
+        body = {"to_user": name, "ends_at": "2026-03-09T09:00:00Z", "reason": "on leave"}
+        assert (await ask(people, "bob", "POST", "/api/delegations", body)).status_code == 201
+    (effect,) = await rows(furnished, "effects")
+    assert (effect["type"], effect["payload"]["user"], effect["step_id"]) == ("email", "carol", None)
+    mail = effect["payload"]["mail"]
+    assert (mail["kind"], mail["facts"]["from_user"], mail["facts"]["by"]) == ("delegated", "bob", "bob")

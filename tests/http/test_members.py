@@ -3,7 +3,7 @@
 import pytest
 
 from tests.http.application import PEOPLE
-from tests.http.callers import problem
+from tests.http.callers import ask, problem
 from tests.world import rows
 
 DORA = {
@@ -12,11 +12,6 @@ DORA = {
     "roles": ["approver", "approver"],
     "email": "dora@example.com",
 }
-
-
-async def ask(people, user, method, path, body=None, **more):
-    async with people(user, **more) as client:
-        return await client.request(method, path, json=body)
 
 
 async def test_everybody_of_an_org_sees_who_is_there_page_by_page(people):

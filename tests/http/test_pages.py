@@ -9,10 +9,12 @@ from pydantic import BaseModel
 
 from assent.bodies.body import PAGE_BYTES_MAX
 from assent.http.paging import page_of
-from assent.kernel import entities
+from assent.kernel import entities, listing
 from assent.model.cursor import integer_in, position_of
-from tests.http.application import INVOICE_DATA
-from tests.http.route_table import PAGED
+from assent.model.entity_filter import EntityFilter
+from tests.http.application import INVOICE_DATA, app
+from tests.http.callers import problem
+from tests.http.route_table import OPERATIONS, PAGED
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 POSITIONS = [
@@ -75,8 +77,14 @@ async def somebody(people):
 async def there(people):
     async with people("alice") as alice:
         invoice = (await alice.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
+        moved = (await alice.post(f"/api/entities/invoice/{invoice['id']}/transitions/submit")).json()
         flow = (await alice.post("/api/flows/pair/start", json={})).json()
-    return {"entity_id": invoice["id"], "entity_type": "invoice", "instance_id": flow["id"]}
+    return {
+        "entity_id": invoice["id"],
+        "entity_type": "invoice",
+        "instance_id": flow["id"],
+        "request_id": moved["instance"]["steps"][0]["request_id"],
+    }
 
 
 @pytest.mark.parametrize("operation", PAGED, ids=str)
@@ -127,6 +135,7 @@ async def test_a_page_of_large_items_ends_early_and_nothing_is_left_out(people):
 
 async def test_content_that_a_page_does_not_show_is_not_read(people, furnished, monkeypatch):
     monkeypatch.setattr(entities, "ROWS_BYTES_MAX", 1_000)
+    monkeypatch.setattr(listing, "ROWS_BYTES_MAX", 1_000)
     async with people("alice") as client:
         for number in range(5):
             data = {"title": f"T{number}", "total": number, "note": "x" * 600}
@@ -135,8 +144,9 @@ async def test_content_that_a_page_does_not_show_is_not_read(people, furnished, 
             path = f"/api/entities/expense/{made['id']}"
             assert (await client.patch(path, json=change, headers={"If-Match": "*"})).status_code == 200
     async with furnished.transaction("acme") as connection:
-        wanted = entities.EntityFilter("expense")
-        listed = await entities.list_entities(connection, "acme", wanted, None, 10)
+        wanted = await listing.resolve(connection, app.registry.contracts["expense"], EntityFilter())
+        search = listing.EntitySearch("acme", "expense", None, wanted)
+        listed = await listing.list_entities(connection, search, None, 10)
         assert (len(listed.items), listed.next is None) == (2, False)
         versions = await entities.list_versions(connection, "acme", UUID(made["id"]), None, 10)
         assert (len(versions.items), versions.next is None) == (2, False)
@@ -160,3 +170,22 @@ def test_one_item_larger_than_a_page_is_a_page(sizes):
             break
         after = position_of(page["next"], integer_in) + 1
     assert seen == [row.id for row in rows]
+
+
+async def test_parameter_that_a_route_does_not_have_is_refused(people):
+    """A misspelled filter would otherwise show everything."""
+    async with people("adam") as client:
+        for operation in OPERATIONS:
+            if operation.is_signed_in and operation.path != "/metrics":
+                url, sent = operation.url(), {"stauts": "running"}
+                refused = problem(await client.request(operation.method, url, params=sent), 422)
+                assert (refused["code"], refused["detail"]) == (
+                    "UNKNOWN_KEY",
+                    "`stauts` is not a parameter here",
+                )
+
+
+async def test_refused_parameter_names_the_one_that_was_meant(people):
+    async with people("adam") as client:
+        refused = problem(await client.get("/api/instances", params={"stauts": "running"}), 422)
+    assert refused["hint"] == "did you mean `status`?"

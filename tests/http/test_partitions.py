@@ -3,17 +3,26 @@
 The routes come from the route table and the cases from `test_other_orgs`, so that a new route is tried here as well.
 """
 
+import inspect
+from collections.abc import Iterator
+from typing import cast
+from uuid import UUID
+
 import pytest
 
 from assent.definitions import publish_flow
 from assent.kernel.rules import save_rule
 from assent.model.actor import Actor
+from assent.model.mutation import Refused
+from assent.model.outside_request import Bundle, BundleItem
+from assent.runtime import OrgRuntime
+from assent.runtime.core import Core, OrgScope
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
 from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ask, everything
-from tests.rows import insert_effect, insert_event
+from tests.rows import insert, insert_effect, insert_event, insert_version_with_file
 from tests.world import drain, rows
 
 NORTH, SOUTH = {"partition_id": "north"}, {"partition_id": "south"}
@@ -40,10 +49,12 @@ OF_WHOLE_ORG = {
     "retire_source_secret",
     "delete_source",
     "delete_secret_of_org",
+    "show_filter",
+    "delete_filter_of_caller",
     "show_rule",
     "delete_rule_of_org",
 }
-"""Routes about people, definitions, keys, event sources, secrets and rules, which belong to no partition."""
+"""Routes about people, definitions, keys, event sources, secrets, rules and filters, which belong to no partition."""
 
 CONFINED = [route for route in ROUTES if route.name in CASES.keys() - OF_WHOLE_ORG]
 LISTS = [route for route in ROUTES if route.name in NOTHING_TO_NAME and route.methods == {"GET"}]
@@ -108,6 +119,10 @@ async def theirs(people, furnished) -> dict[str, str]:
         await client.put(f"/api/forms/{survey['steps'][0]['step_id']}/draft", json={"data": {"note": MARK}})
         await client.post("/api/flows/screening/start", json={"client": MARK})
         (asked,) = (await client.get("/api/outside-requests")).json()["items"]
+    request_id = moved["instance"]["steps"][0]["request_id"]
+    async with people("fin", **SOUTH) as client:
+        question = await client.post(f"/api/approvals/{request_id}/questions", json={"text": MARK})
+        assert question.is_success, question.text
     async with people("adam", **SOUTH) as client:
         body = {"type": "report.build", "input": {"month": MARK}, "key": "monthly"}
         task = (await client.post("/api/tasks", json=body)).json()
@@ -123,16 +138,26 @@ async def theirs(people, furnished) -> dict[str, str]:
         event = await insert_event(
             connection, org_id="acme", status="dead", instance_id=survey["id"], error=MARK
         )
+        of_south = {"org_id": "acme", "subject": MARK, **SOUTH}
+        document = await insert(connection, "documents", **of_south)
+        version = await insert_version_with_file(
+            connection, org_id="acme", document_id=document["id"], structured_data={"number": MARK}
+        )
+        requirement = await insert(connection, "document_requirements", **of_south)
     return {
         "entity_type": "invoice",
         "entity_id": created["id"],
         "instance_id": moved["instance"]["id"],
-        "request_id": moved["instance"]["steps"][0]["request_id"],
+        "request_id": request_id,
+        "question_id": question.json()["id"],
         "step_id": survey["steps"][0]["step_id"],
         "asked_id": asked["id"],
         "task_id": task["id"],
         "letter_id": str(letter["id"]),
         "event_letter": str(event["id"]),
+        "document_id": str(document["id"]),
+        "version_id": str(version["id"]),
+        "requirement_id": str(requirement["id"]),
         "draft_id": created["id"],
         "survey_id": survey["id"],
         "verb": "update",
@@ -162,7 +187,14 @@ async def test_what_is_of_another_partition_is_not_there_and_stays_as_it_is(peop
 @pytest.mark.parametrize("user", ["adam", "olga", "max", "fin"])
 async def test_no_list_stream_count_or_page_of_health_has_another_partitions(people, theirs, user):
     for route in LISTS:
-        path = route.path.format(entity_type="invoice", role="clerk", name="cancel")
+        parts = {
+            "entity_type": "invoice",
+            "role": "clerk",
+            "name": "cancel",
+            "kind": "asked",
+            "language": "en",
+        }
+        path = route.path.format(**parts, token="none")
         async with people(user, **NORTH) as client:
             answer = await client.get(path)
         assert MARK not in answer.text, route.name
@@ -175,6 +207,8 @@ async def test_lists_have_ones_own_partition(people, theirs):
         ("/api/instances", "adam", "survey_id"),
         ("/api/outside-requests", "adam", "asked_id"),
         ("/api/tasks", "adam", "task_id"),
+        ("/api/documents", "adam", "document_id"),
+        ("/api/requirements", "adam", "requirement_id"),
         ("/api/audit", "adam", "entity_id"),
         ("/api/inbox", "fin", "request_id"),
         ("/api/operations/dead-letters", "adam", "letter_id"),
@@ -184,6 +218,9 @@ async def test_lists_have_ones_own_partition(people, theirs):
             assert theirs[wanted] in (await client.get(path)).text, path
         async with people(user, **NORTH) as client:
             assert (await client.get(path)).json()["items"] == [], path
+    for partition, wanted in ((SOUTH, True), (NORTH, False)):
+        async with people("adam", **partition) as client:
+            assert ((await client.get("/api/instances/count")).json()["count"] > 0) == wanted
 
 
 async def test_requests_to_outside_parties_are_listed_in_their_partition_only(people, theirs):
@@ -202,7 +239,7 @@ async def test_an_operator_of_a_partition_sees_how_it_goes_there(people, furnish
         health = (await client.get("/api/operations/health")).json()
         assert (health["dead_letters"], health["stuck"], health["problems"]) == ([], [], [])
         assert {(one["pending"], one["delayed"], one["dead"]) for one in health["queues"]} == {(0, 0, 0)}
-        assert (await client.get("/api/operations/stuck")).json() == []
+        assert (await client.get("/api/operations/stuck")).json()["items"] == []
     async with people("adam", **SOUTH) as client:
         health = (await client.get("/api/operations/health")).json()
     found = {one["name"]: (one["pending"], one["dead"]) for one in health["queues"]}
@@ -446,3 +483,156 @@ async def test_an_inbox_stream_does_not_tell_of_another_partition(people, furnis
 
 def test_every_route_of_an_object_is_confined_or_of_the_whole_org():
     assert {route.name for route in CONFINED} | OF_WHOLE_ORG == CASES.keys()
+
+
+NAMED = (
+    "instance_id",
+    "entity_id",
+    "request_id",
+    "step_id",
+    "task_id",
+    "letter_id",
+    "document_id",
+    "requirement_id",
+)
+"""Parameters of methods in Python that name something of a partition."""
+VAULT = {"cargo": "external://vault/7"}
+ARGUMENTS = {
+    "action": "invoice.update",
+    "answer": "approved",
+    "base_url": "https://flows.example.com",
+    "bundle": Bundle(key="k", items=(BundleItem(cargo=VAULT["cargo"]),)),
+    "code": "UNREADABLE",
+    "data": {},
+    "edge": "paid->done",
+    "event": "completed",
+    "first": 1,
+    "from_user": "fin",
+    "items": [VAULT],
+    "key": "k",
+    "name": "cancel",
+    "reason": "enough",
+    "second": 1,
+    "doc_types": ["passport"],
+    "message": "out of paper",
+    "source": "python",
+    "step": "paid",
+    "structured_data": {"number": "7"},
+    "subject": MARK,
+    "text": "Why?",
+    "to_user": "bob",
+    "token": "0",
+    "variables": {"order": 8},
+}
+ALWAYS_GIVEN = {"base_url", "items", "step", "structured_data", *NAMED}
+MADE_BY_PARTS = {"instances.start", "instances.start_many", "documents.create", "requirements.create"}
+"""What begins something, in the partition of its caller; the others name what is there."""
+
+
+def named_methods() -> Iterator[tuple[str, str]]:
+    """Yield each method of the Python API that names something, and the parameter that does."""
+    org = OrgRuntime(OrgScope(cast("Core", None), "acme"))
+    for noun in sorted(set(OrgRuntime.__slots__) - {"scope"}):
+        commands = type(getattr(org, noun))
+        for name, method in inspect.getmembers(commands, inspect.iscoroutinefunction):
+            taken = inspect.signature(method).parameters
+            found = [one for one in NAMED if one in taken]
+            if found and not name.startswith("_") and f"{noun}.{name}" not in MADE_BY_PARTS | LISTED:
+                yield f"{noun}.{name}", found[0]
+
+
+LISTED = {
+    "audit.search",
+    "documents.list",
+    "instances.count",
+    "instances.list",
+    "requests.list",
+    "requirements.count",
+    "requirements.list",
+    "tasks.list",
+}
+"""Lists, which the partition of their caller confines, whatever they are asked for."""
+METHODS = dict(named_methods())
+
+
+async def code_of(attempt) -> str | None:
+    """Return the code with which a command is refused."""
+    try:
+        await attempt
+    except Refused as refused:
+        return f"{refused.code} with a secret" if MARK in str(refused) else refused.code
+    return None
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_python_finds_nothing_of_another_partition(furnished, theirs, method, tmp_path):
+    noun, _, name = method.partition(".")
+    ids = theirs | ({"request_id": theirs["asked_id"]} if noun == "requests" else {})
+    able = Actor("fin", roles=frozenset({"clerk", "finance_manager"}), capabilities=frozenset({"*"}))
+
+    def call(partition):
+        command = getattr(getattr(app.runtime(furnished).org("acme", able, partition), noun), name)
+        taken = inspect.signature(command).parameters.values()
+        given = {one.name for one in taken if one.default is one.empty or one.name in ALWAYS_GIVEN}
+        arguments = ARGUMENTS | {"path": tmp_path / f"of {partition}"}
+        return command(
+            **{one: UUID(ids[one]) if one in (*NAMED, "version_id") else arguments[one] for one in given}
+        )
+
+    before = await everything(furnished)
+    assert await code_of(call("north")) == "NOT_FOUND"
+    assert await everything(furnished) == before
+    # The same command: only the partition was wrong.
+    assert (await code_of(call("south")) == "NOT_FOUND") is (method == "tasks.retry"), "the task is not dead"
+
+
+async def test_retrying_all_of_a_partition_leaves_those_of_another(furnished, theirs):
+    runtime, adam = app.runtime(furnished), Actor("adam", capabilities=frozenset({"*"}))
+    assert await runtime.org("acme", adam, "north").dead_letters.retry_all("effect") == 0
+    assert await runtime.org("acme", adam, "south").dead_letters.retry_all("effect") == 1
+
+
+async def test_what_is_started_in_the_background_begins_in_the_partition_of_its_caller(furnished, people):
+    alice = Actor("alice", roles=frozenset({"clerk"}))
+    runtime = app.runtime(furnished)
+    (started,) = await runtime.org("acme", alice, "north").instances.start_many("survey", [{"order": 3}])
+    await drain(runtime)
+    (row,) = [row for row in await rows(furnished, "workflow_instances") if row["id"] == started]
+    assert row["partition_id"] == "north"
+
+
+async def test_a_document_of_another_partition_is_required_without_a_word_of_it(people, theirs):
+    """The same document of the same subject: a refusal would say that it is required there."""
+    required = {"subject": "client-7", "doc_type": "passport"}
+    for partition in (SOUTH, NORTH, {}):
+        async with people("adam", **partition) as client:
+            assert (await client.post("/api/requirements", json=required)).status_code == 201
+            again = await client.post("/api/requirements", json=required)
+            assert problem(again, 409)["code"] == "ALREADY_EXISTS"
+
+
+IN_BODIES = {
+    "parent_id": ("/api/documents", {"document_type": "passport", "subject": "s"}, "document_id"),
+    "requirement_id": ("/api/documents", {"document_type": "passport", "subject": "s"}, "requirement_id"),
+    "instance_id": ("/api/requirements", {"subject": "s", "doc_type": "visa"}, "instance_id"),
+    "task_id": (
+        "/api/workflow/task-complete",
+        {"idempotency_key": "k", "status": "failed", "error": "e"},
+        "asked_id",
+    ),
+}
+"""What bodies of commands name of a partition: the path, the rest of the body, and what is named."""
+
+
+@pytest.mark.parametrize("name", IN_BODIES)
+async def test_what_a_body_names_of_another_partition_is_not_there(people, furnished, theirs, name):
+    path, body, of = IN_BODIES[name]
+    before, statuses = await everything(furnished), []
+    for user in ("adam", "olga"):
+        async with people(user, **NORTH) as client:
+            answer = await client.post(path, json={**body, name: theirs[of]})
+            statuses.append(answer.status_code)
+            assert MARK not in answer.text
+    assert 404 in statuses
+    assert set(statuses) <= {403, 404}
+    assert await everything(furnished) == before

@@ -23,15 +23,20 @@ ABOUT_WHAT_WAS_SENT = {
     "AMBIGUOUS_ID",
     "APPROVAL_CANNOT_BE_SKIPPED",
     "BAD_DATES",
+    "BAD_FILTER",
     "BAD_NAME",
     "BAD_VALUE",
     "BLANK",
     "CHAIN_NOT_FOUND",
     "EDGE_NOT_FOUND",
+    "EMPTY_FILE",
     "INACTIVE",
     "INPUT_DOES_NOT_FIT",
     "KEY_IS_SIGNED",
+    "MISSING_KEY",
+    "NOT_AN_ORIGINATOR",
     "NOT_ASKED",
+    "NO_PUBLIC_URL",
     "RESERVED_NAME",
     "RULE_BROKEN",
     "RULE_MISSING",
@@ -39,9 +44,12 @@ ABOUT_WHAT_WAS_SENT = {
     "TOKEN_NOT_FOUND",
     "TOO_LONG",
     "TOO_MANY_APPROVERS",
+    "TOO_MANY_FILTERS",
     "UNKNOWN_EVENT",
+    "UNKNOWN_KEY",
     "OUT_OF_RANGE",
     "UNKNOWN_OPERATION",
+    "UNKNOWN_REJECTION_CODE",
     "UNKNOWN_TASK",
     "UNKNOWN_SCOPE",
     "UNKNOWN_USER",
@@ -76,13 +84,16 @@ async def test_a_problem_says_where_it_was_and_what_it_is_called(people):
 
 
 class Failing:
-    """A database of which every transaction fails."""
+    """A database of which every transaction and every glance fails."""
 
     def __init__(self, database, error):
         self.clock, self.settings = database.clock, database.settings
         self._error = error
 
     def transaction(self, *_, **__):
+        raise self._error
+
+    def glance(self):
         raise self._error
 
 

@@ -15,16 +15,19 @@ import assent.http
 from assent.bodies.instances import (
     ApprovalBody,
     Descriptor,
+    DiffBody,
     EntityBody,
+    EntityCountsBody,
+    FormBody,
     InboxCountsBody,
     InboxItemBody,
     InstanceSummary,
     TimelineStep,
+    VersionBody,
 )
+from assent.bodies.operations import EntityAuditBody, TaskBody, TaskItemBody
 from assent.definitions import publish_flow
-from assent.http.routes.entity_history import DecisionRecordBody, DiffBody, EntityAuditBody, VersionBody
-from assent.http.routes.forms import FormBody
-from assent.http.routes.tasks import TaskBody, TaskItemBody
+from assent.http.routes.entity_history import DecisionRecordBody
 from assent.kernel.entities import read_actor
 from assent.model.actor import SYSTEM, Actor
 from assent.model.cursor import ItemPage
@@ -36,6 +39,7 @@ from tests.http.doors import create_app
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
 from tests.http.route_table import ROUTES
 from tests.http.test_other_orgs import CASES
+from tests.rows import insert, insert_version_with_file
 from tests.world import rows
 
 BODIES = {name: (body, headers) for name, (_, body, headers) in CASES.items()} | {
@@ -48,20 +52,48 @@ BODIES = {name: (body, headers) for name, (_, body, headers) in CASES.items()} |
     "submit_task": ({"type": "report.build", "input": {"month": "May"}}, {}),
     "start_flow": ({}, {}),
     "advance_instance": ({"event": "approved", "step": "sign"}, {}),
+    "save_filter_of_caller": ({"filter": {"state": ["draft"]}}, {}),
+    "create_document": ({"document_type": "passport", "subject": "client-17"}, {}),
+    "create_requirement": ({"subject": "client-17", "doc_type": "passport"}, {}),
+    "save_rejection_code": (
+        {"category": "quality", "client_message": "c", "ops_message": "o", "next_action": "n"},
+        {},
+    ),
+}
+OF_ORG = {
+    "list_filters_of_caller": "olivia",
+    "show_filter": "olivia",
+    "list_documents": "olivia",
+    "show_document": "olivia",
+    "list_requirements": "olivia",
+    "show_requirement": "olivia",
 }
 READS = {
-    "memo": {
+    "memo": OF_ORG
+    | {
         "show_instance": "mia",
         "show_entity": "mia",
         "list_entities_of_type": "mia",
         "list_entity_versions": "mia",
         "list_entity_audit": "mia",
+        "list_instance_approvals": "mia",
+        "list_entity_comments": "mia",
+        "list_approval_questions": "fin",
+        "show_approval_question": "mia",
         "show_approval": "fin",
         "show_form": "max",
         "show_request": "mia",
         "show_task": "olivia",
     },
-    "diary": {"show_instance": "alice", "show_form": "max", "show_request": "alice", "show_task": "olivia"},
+    "diary": OF_ORG
+    | {
+        "show_instance": "alice",
+        "list_approval_questions": "fin",
+        "show_approval_question": "alice",
+        "show_form": "max",
+        "show_request": "alice",
+        "show_task": "olivia",
+    },
 }
 """Routes that do show the secret, and somebody to whom: a test that found it nowhere would prove nothing."""
 
@@ -100,6 +132,22 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
     async with hidden("max") as client:
         kept = await client.put(f"/api/forms/{steps['fill']['step_id']}/draft", json={"data": {"note": MARK}})
         assert kept.status_code == 200, kept.text
+    async with hidden("fin") as client:
+        path = f"/api/approvals/{steps['sign']['request_id']}/questions"
+        question = await client.post(path, json={"text": MARK})
+        assert question.status_code == 201, question.text
+    async with hidden("olivia") as client:
+        body = {"filter": {"created_by": MARK}, "shared": True}
+        shared = await client.put("/api/filters/memo/submit", json=body)
+        assert shared.status_code == 200, shared.text
+    async with furnished.transaction(None) as connection:
+        about = {"org_id": "acme", "subject": MARK}
+        document = await insert(connection, "documents", **about)
+        of_document = {"org_id": "acme", "document_id": document["id"]}
+        version = await insert_version_with_file(connection, **of_document, structured_data={"note": MARK})
+        requirement = await insert(
+            connection, "document_requirements", **about, instance_id=UUID(instance["id"])
+        )
     (asked,) = await rows(furnished, "outside_requests")
     (task,) = [row for row in await rows(furnished, "jobs") if row["kind"] == "task"]
     definitions = await rows(furnished, "workflow_definitions")
@@ -110,6 +158,7 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
         "entity_id": entity["id"],
         "instance_id": instance["id"],
         "request_id": steps["sign"]["request_id"],
+        "question_id": question.json()["id"],
         "step_id": steps["fill"]["step_id"],
         "asked_id": str(asked["id"]),
         "task_id": str(task["id"]),
@@ -119,10 +168,17 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
         "letter_id": str(task["id"]),
         "key_id": entity["id"],
         "delegation_id": entity["id"],
+        "filter_of": "memo",
+        "document_id": str(document["id"]),
+        "version_id": str(version["id"]),
+        "requirement_id": str(requirement["id"]),
+        "code": "UNREADABLE",
         "user_id": "max",
         "verb": "update",
         "name": "submit",
         "role": "clerk",
+        "kind": "asked",
+        "language": "en",
         "key": "k",
         "token": "t",
         "a": "1",
@@ -133,6 +189,7 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
 async def call(hidden, user, route, ids, **more):
     body, headers = BODIES.get(route.name, (None, {}))
     given = ids | {"request_id": ids["asked_id"]} if "/api/outside-requests/" in route.path else ids
+    given = given | {"doc_type": "passport"}
     (method,) = route.methods
     async with hidden(user) as client:
         path = route.path.format(**given)
@@ -174,6 +231,7 @@ async def test_those_who_may_read_are_shown_it(hidden, furnished, kind):
         ("/api/forms/{step_id}", "nobody"),
         ("/api/outside-requests/{asked_id}", "nobody"),
         ("/api/tasks/{task_id}", "ned"),
+        ("/api/requirements/{requirement_id}", "ned"),
     ],
 )
 @pytest.mark.parametrize("kind", ["memo", "diary"])
@@ -184,7 +242,9 @@ async def test_an_object_is_refused_to_those_who_may_not_read_it(hidden, furnish
 
 
 @pytest.mark.parametrize("kind", ["memo", "diary"])
-@pytest.mark.parametrize("path", ["/api/instances", "/api/outside-requests", "/api/tasks"])
+@pytest.mark.parametrize(
+    "path", ["/api/instances", "/api/outside-requests", "/api/tasks", "/api/requirements"]
+)
 async def test_a_list_leaves_out_what_its_reader_may_not_read(hidden, furnished, path, kind):
     """FINDINGS: x13, W21."""
     await planted(hidden, furnished, kind)
@@ -210,6 +270,8 @@ async def test_a_command_that_is_allowed_to_one_who_may_not_read_answers_with_no
             ("POST", "/api/instances/{instance_id}/pause", {}),
             ("POST", "/api/instances/{instance_id}/resume", None),
             ("POST", "/api/tasks/{task_id}/cancel", None),
+            ("POST", "/api/requirements/{requirement_id}/waive", {"reason": "x"}),
+            ("POST", "/api/requirements/{requirement_id}/reset", {"reason": "x"}),
             ("POST", "/api/operations/instances/{instance_id}/force-fail", {"reason": "x"}),
         ):
             answer = await client.request(method, path.format(**ids), json=body)
@@ -265,6 +327,8 @@ async def test_those_who_take_part_in_a_flow_read_it(hidden, furnished):
     async def sees(user) -> tuple[int, int]:
         async with hidden(user) as client:
             listed = (await client.get("/api/instances")).json()["items"]
+            counted = (await client.get("/api/instances/count")).json()
+            assert counted == {"count": len(listed), "more": False}
             return (await client.get(path)).status_code, len(listed)
 
     assert {user: await sees(user) for user in ("alice", "fin", "max", "olga", "olivia")} == dict.fromkeys(
@@ -404,16 +468,22 @@ async def test_a_kept_answer_is_shown_only_while_its_caller_may_read_it(hidden, 
 
 
 MADE_IN = {
-    "ApprovalBody": {"approvals.py"},
+    "ApprovalBody": {"approvals.py", "instances.py"},
+    "CommentBody": {"comments.py"},
     "DecidedBody": {"approvals.py"},
     "Descriptor": {"instances.py"},
     "DefinitionBody": {"definitions.py", "drafts.py"},
+    "DocumentBody": {"documents.py"},
+    "DocumentDetailsBody": {"documents.py"},
     "DraftBody": {"drafts.py"},
     "EntityBody": {"entities.py"},
+    "FilterBody": {"filters.py"},
     "FormBody": {"forms.py"},
     "InstanceBody": {"instances.py", "approvals.py", "entities.py"},
     "OutsideRequestBody": {"outside_requests.py"},
     "OutsideRequestDetails": {"outside_requests.py"},
+    "RequirementBody": {"documents.py"},
+    "RequirementDetailsBody": {"documents.py"},
     "TaskBody": {"tasks.py"},
     "TransitionBody": {"entities.py"},
 }
@@ -443,6 +513,7 @@ def python_reads(acme, ids):
     return {
         "show_entity": (entities.get(entity_id, **memo), EntityBody.of),
         "list_entities_of_type": (entities.list("memo"), EntityBody.of),
+        "count_entities_of_type": (entities.count("memo"), EntityCountsBody.of),
         "list_entity_versions": (entities.versions(entity_id, **memo), VersionBody.of),
         "compare_entity_versions": (entities.compare(entity_id, 1, 2, **memo), DiffBody.of),
         "list_entity_audit": (entities.audit(entity_id, **memo), EntityAuditBody.of),
@@ -506,6 +577,7 @@ async def test_python_reads_page_by_page_and_only_its_partition(hidden, furnishe
     ("user", "kind", "refused"),
     [
         ("nobody", "memo", {"show_entity", "show_instance", "show_approval", "show_form", "show_task"}),
+        ("nobody", "memo", {"list_entities_of_type", "count_entities_of_type"}),
         ("alice", "diary", {"show_task", "list_tasks_of_org"}),
     ],
 )

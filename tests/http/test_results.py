@@ -21,6 +21,7 @@ from tests.http.callers import (
     ISSUER,
     SECRET,
     SETTINGS,
+    ask,
     claims,
     client_of,
     problem,
@@ -28,7 +29,6 @@ from tests.http.callers import (
     token_of,
 )
 from tests.http.doors import create_app
-from tests.http.test_event_sources import ask
 from tests.postgres import START
 from tests.requests.bundles import item
 from tests.workers import run_until_done
@@ -175,7 +175,7 @@ async def test_forged_callbacks_are_refused(door, furnished, asked, clock):
     other = token_of(uuid4()).split(".")[1]
     now = clock.now()
     named = {"aud": CALLBACK_AUDIENCE, "org": "acme", "request": str(asked), "exp": now + timedelta(days=1)}
-    signed = Callbacks(CALLBACKS)._key
+    signed = Callbacks(CALLBACKS)._tokens._key
     forged = {
         "another key": _with_key("another key of callbacks, longer than 32", asked),
         "the key itself": jwt.encode(named, CALLBACKS.key, algorithm="HS256", headers={"typ": TYPE}),

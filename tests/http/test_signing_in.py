@@ -19,6 +19,7 @@ from assent.refusals import codes_of
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, SETTINGS, bearer, claims, client_of, problem, token
 from tests.http.doors import create_app
+from tests.world import OTHER_ORG, grant
 
 LIST = "/api/instances"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -189,6 +190,19 @@ async def test_whoever_is_no_member_is_not_let_in(door, clock):
     assert (await refused(door, token(clock.now(), "alice", "initech"), 403))["code"] == "NOT_A_MEMBER"
 
 
+async def test_a_role_lends_nothing_that_a_role_of_its_name_carries_in_another_org(door, furnished, clock):
+    """Sign-in reads as the owner, whom row security lets see every org."""
+    async with furnished.transaction(None) as connection:
+        await grant(connection, {"clerk": ["audit:read"]}, OTHER_ORG)
+        await connection.execute(
+            "UPDATE assent.members SET roles = '{admin}', active = false WHERE org_id = $1 AND user_id = 'alice'",
+            OTHER_ORG,
+        )
+    async with client_of(door, bearer(token(clock.now(), "alice"))) as client:
+        assert (await client.get(LIST)).status_code == 200
+        assert problem(await client.get("/api/audit"), 403)["code"] == "POLICY_DENIED"
+
+
 async def test_whoever_leaves_is_out_at_once_whatever_their_token_says(furnished, clock):
     for roles_from in ("members", "token", "both"):
         door = create_app(app, furnished, _with(roles_from=roles_from))
@@ -219,6 +233,25 @@ async def test_roles_come_from_where_the_settings_say(furnished, clock, roles_fr
     door = create_app(app, furnished, _with(roles_from=roles_from))
     async with client_of(door, bearer(token(clock.now(), **who))) as client:
         assert (await client.post("/api/entities/expense", json=EXPENSE)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("roles_from", "who", "status"),
+    [
+        ("token", {"user": "bob", "roles": ["admin"]}, 200),
+        ("token", {"user": "adam"}, 403),
+        ("both", {"user": "stranger", "roles": ["admin"]}, 200),
+        ("both", {"user": "adam"}, 200),
+        ("members", {"user": "bob", "roles": ["admin"]}, 403),
+    ],
+)
+async def test_rights_under_the_lock_of_grants_come_from_where_the_settings_say(
+    furnished, clock, roles_from, who, status
+):
+    door = create_app(app, furnished, _with(roles_from=roles_from))
+    async with client_of(door, bearer(token(clock.now(), **who))) as client:
+        put = await client.put("/api/roles/reader", json={"capabilities": ["audit:read"]})
+    assert put.status_code == status
 
 
 async def test_claims_are_found_by_name_and_by_path(furnished, clock):

@@ -15,6 +15,7 @@ from assent.http.settings import HttpSettings
 from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
+from tests.plain_sql import end_listeners
 
 WAIT_S = 20
 
@@ -180,12 +181,7 @@ async def test_many_streams_cost_one_look(furnished, clock, statement_counter, m
 async def test_a_lost_connection_is_found_again(house, furnished):
     async with house.stream("bob", "/api/inbox/events") as stream:
         await stream.event()
-        async with furnished.transaction(None) as connection:
-            ended = await connection.fetch(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
-            )
-        assert len(ended) == 1
+        assert await end_listeners(furnished)
         await start(house)
         assert (await stream.event())["roles"]["open"] == 1
 

@@ -8,6 +8,8 @@ from tests.http.application import app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.http.test_approvals import submitted
+from tests.http.test_decision_links import LINKS, decide_by_mail, path_for, set_allowed
+from tests.http.test_decision_links import post as post_link
 from tests.postgres import SETTINGS as STORE_SETTINGS
 from tests.world import rows
 
@@ -22,8 +24,8 @@ END
 $$;
 CREATE TRIGGER writes_fail BEFORE INSERT ON assent.entity_versions FOR EACH ROW EXECUTE FUNCTION public.fail();
 """
-SIGN_IN, COMMAND, ANSWER = 1, 2, 3
-"""The transactions of a command over HTTP, in their order; the answer is part of the second one under a key."""
+COMMAND = 1
+"""The transaction of a command over HTTP: the only one. Sign-in is a statement without one."""
 
 
 @pytest.fixture
@@ -100,10 +102,11 @@ async def test_a_command_that_never_arrived_changed_nothing_and_the_answer_says_
     assert await rows(furnished, "entities") == []
 
 
-async def test_a_lost_answer_to_the_sign_in_does_not_matter(people, proxy, furnished):
-    proxy.arm(Fault(COMMIT, nth=SIGN_IN))
+async def test_a_lost_answer_to_the_sign_in_changes_nothing(people, proxy, furnished):
+    proxy.arm(Fault("read_caller"))
+    assert problem(await post(people), 503)["code"] == "UNAVAILABLE"
+    assert await rows(furnished, "entities") == []
     assert (await post(people)).status_code == 201
-    assert len(await rows(furnished, "entities")) == 1
 
 
 async def test_a_decision_is_done_also_when_its_answer_cannot_be_read(people, proxy, furnished):
@@ -116,13 +119,26 @@ async def test_a_decision_is_done_also_when_its_answer_cannot_be_read(people, pr
     assert len(await rows(furnished, "approval_decisions")) == 1
 
 
+async def test_a_decision_by_a_link_whose_answer_was_lost_is_looked_up(far, proxy, furnished, clock):
+    await set_allowed(furnished, "true")
+    await decide_by_mail(furnished, "fin")
+    door = create_app(app, far, SETTINGS, CALLBACKS, LINKS)
+    _, request_id = await submitted(People(door, clock.now()))
+    path = await path_for(furnished, request_id, "fin")
+    proxy.arm(Fault(COMMIT, nth=COMMAND))
+    decided = await post_link(door, path)
+    assert (decided.status_code, len(await rows(furnished, "approval_decisions"))) == (200, 1)
+
+
 async def test_an_answer_that_fails_after_the_decision_never_says_that_nothing_was_changed(
     people, proxy, furnished
 ):
+    """What is shown to an approver is at hand; for a delegate it is read, in a transaction after the command's."""
     _, request_id = await submitted(people)
-    proxy.arm(Fault("enter_org", nth=ANSWER, moment="before", on_strike=proxy.refuse))
-    path, body = f"/api/approvals/{request_id}/decide", {"answer": "approved"}
-    answer = problem(await post(people, path, body, user="fin"), 503)
+    assert (await post(people, "/api/delegations", {"to_user": "max"}, user="fin")).status_code == 201
+    proxy.arm(Fault("enter_org", nth=2, moment="before", on_strike=proxy.refuse))
+    path, body = f"/api/approvals/{request_id}/decide", {"answer": "approved", "on_behalf_of": "fin"}
+    answer = problem(await post(people, path, body, user="max"), 503)
     assert (answer["code"], answer["detail"]) == (
         "OUTCOME_UNKNOWN",
         "the command was carried out, but its reply could not be read",

@@ -26,10 +26,14 @@ def wanted(now: datetime, **payload: object) -> NewEffect:
 
 
 async def put(database: Database, *some: NewEffect) -> int:
-    async def work(connection: Connection) -> int:
-        return await enqueue(connection, some, database.clock.now())
+    """Queue effects, and return how many are new."""
 
-    return await database.run(work, org_id=ORG)
+    async def work(connection: Connection) -> None:
+        await enqueue(connection, some, database.clock.now())
+
+    before = await rows(database, "effects")
+    await database.run(work, org_id=ORG)
+    return len(await rows(database, "effects")) - len(before)
 
 
 async def test_same_step_twice_is_one_effect(database: Database, clock: MovedClock) -> None:
@@ -46,7 +50,7 @@ async def test_same_step_twice_is_one_effect(database: Database, clock: MovedClo
 
 async def test_same_step_from_many_sides_at_once_is_one_effect(database: Database, clock: MovedClock) -> None:
     once = wanted(clock.now())
-    assert sorted(await asyncio.gather(*(put(database, once) for _ in range(5)))) == [0, 0, 0, 0, 1]
+    await asyncio.gather(*(put(database, once) for _ in range(5)))
     assert len(await rows(database, "effects")) == 1
 
 

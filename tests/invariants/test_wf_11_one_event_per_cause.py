@@ -5,7 +5,7 @@ from typing import Any
 
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Event
-from assent.outbox.events import emit_events
+from assent.outbox.events import count_emitted
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Connection, Database
@@ -54,7 +54,7 @@ async def test_event_told_to_two_waits_by_two_processes_reaches_each_once(
     payload = {"cause": "bank-1", "key": "payment:7", "data": {}}
 
     async def tell(connection: Connection) -> int:
-        return await emit_events(connection, [Event(ORG, new_id(now), ON_EVENT, payload, None)], now)
+        return await count_emitted(connection, [Event(ORG, new_id(now), ON_EVENT, payload, None)], now)
 
     assert [await database.run(tell, org_id=ORG) for _ in range(2)] == [1, 0]
     async with children(database, 2) as workers:

@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,11 +16,11 @@ from assent.effects.addresses import Allowed
 from assent.effects.settings import EffectSettings, SendingSettings
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
-from assent.runtime import InstanceView, Runtime
+from assent.runtime import InstanceView, Runtime, receipts
+from assent.runtime.errors import ReceiptTaken
 from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.store.queries import load_queries
 from assent.worker.duty import DutyRun, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
@@ -30,7 +31,6 @@ from tests.postgres import SETTINGS
 from tests.processes.application import app
 from tests.world import ANN, ORG
 
-RUNTIME_SQL = load_queries("assent.runtime", "runtime.sql")
 PATIENT = EffectSettings(allow=Allowed.read(["127.0.0.0/8"]))
 
 
@@ -84,10 +84,12 @@ async def take_receipts(runtime: Runtime, instance: str, keys: list[str]) -> Any
     """How many of these receipts this process was given, each asked for in a transaction of its own."""
     given = 0
     for key in keys:
-        async with runtime.database.transaction(ORG) as connection:
-            now = runtime.database.clock.now()
-            asked = ([ORG], [UUID(instance)], [key], [new_id(now)], now)
-            given += len(await connection.fetch(RUNTIME_SQL.take_receipts, *asked))
+        now = runtime.database.clock.now()
+        receipt = (ORG, UUID(instance), key, new_id(now), "write")
+        with suppress(ReceiptTaken):
+            async with runtime.database.transaction(ORG) as connection:
+                await receipts.take_receipts(connection, [receipt], now, copies=False)
+            given += 1
     return given
 
 

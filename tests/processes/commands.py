@@ -40,6 +40,10 @@ class RunningCommand:
         self._process.send_signal(which)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def runs(self) -> bool:
         return self._process.returncode is None
 

@@ -28,7 +28,7 @@ class Fragment:
 
 
 @dataclass
-class Builder:
+class GraphBuilder:
     """Collects nodes and edges; in a flow the words for them are the flow's."""
 
     chooser: Chooser
@@ -175,7 +175,7 @@ def patch(chooser: Chooser, envelope: Envelope) -> dict[str, Any]:
 
 
 def _slot(chooser: Chooser, *, gate: bool, approval: bool) -> dict[str, Any]:
-    builder = Builder(chooser, rejections_leave=gate)
+    builder = GraphBuilder(chooser, rejections_leave=gate)
     inner = builder.fragment(chooser.number(0, 2))
     builder.join([builder.end("in")], inner.entry)
     ends = inner.ends
@@ -189,7 +189,7 @@ def _slot(chooser: Chooser, *, gate: bool, approval: bool) -> dict[str, Any]:
 
 def flow(chooser: Chooser) -> dict[str, Any]:
     """A flow that may go back by its forms, and may expire."""
-    builder = Builder(chooser, is_flow=True)
+    builder = GraphBuilder(chooser, is_flow=True)
     inner = builder.sequence(chooser.number(0, 2))
     for form in builder.forms:
         if chance(chooser, 50):

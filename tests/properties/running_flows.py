@@ -3,12 +3,12 @@
 from typing import Any
 
 from tests.properties.choosing import Chooser, chance, pick, shuffled
-from tests.properties.generated_graphs import Builder, Fragment
+from tests.properties.generated_graphs import Fragment, GraphBuilder
 
 STEPS = ("plain", "plain", "form", "form", "wait", "timer", "call", "call")
 
 
-class RunningBuilder(Builder):
+class RunningBuilder(GraphBuilder):
     """Steps that the engine can run: scripts, forms, waits, timers and calls that may fail."""
 
     def step(self) -> Fragment:

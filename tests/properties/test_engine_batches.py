@@ -55,7 +55,7 @@ def application(*, raises: bool) -> App:
 
 
 @dataclass
-class World:
+class BatchWorld:
     """One database with instances of a random flow; workers and people are as the mode says."""
 
     seed: int
@@ -181,14 +181,14 @@ def _told(step: dict[str, Any]) -> tuple[Any, ...]:
 @asynccontextmanager
 async def world(
     databases: Databases, template: str, seed: int, mode: str, *, raises: bool
-) -> AsyncIterator[World]:
+) -> AsyncIterator[BatchWorld]:
     clock = MovedClock(START)
     async with databases.fresh(template) as url:
         opened = [await CrashingDatabase.open(url, settings=SETTINGS, clock=clock) for _ in range(2)]
         for database in opened:
             database.arm(None)
         try:
-            yield World(seed, mode, opened, clock, raises)
+            yield BatchWorld(seed, mode, opened, clock, raises)
         finally:
             for database in opened:
                 await database.close()

@@ -172,7 +172,7 @@ async def test_command_that_dies_at_any_statement_did_all_or_nothing(
         ids.append(view.id)
         if started and not crashing.has_died:
             break
-    assert len(ids) > 15
+    assert len(ids) > 10, "that many messages there were to die at"
     found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
     assert found == dict.fromkeys(ids, "completed")
     async with database.transaction(None) as connection:

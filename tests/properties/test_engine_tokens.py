@@ -29,7 +29,7 @@ from assent.engine.plan import plan_of
 from assent.engine.run import CHAIN_STEPS_MAX
 from tests.properties.choosing import Chooser, Drawn, Seeded, chance, pick
 from tests.properties.running_flows import flow
-from tests.unit.engine.driving import ANN, OPS, Case
+from tests.unit.engine.driving import ANN, OPS, EngineCase
 
 SEEDS: Final = 2_000
 CHUNKS: Final = 8
@@ -43,12 +43,12 @@ class RandomLife:
     """One instance of a random flow, and the random things that happen to it."""
 
     chooser: Chooser
-    case: Case = field(init=False)
+    case: EngineCase = field(init=False)
 
     def __post_init__(self) -> None:
         plan = plan_of(compile_flow(flow(self.chooser)).unwrap())
         limit = CHAIN_STEPS_MAX if chance(self.chooser, 50) else None
-        self.case = Case(plan, {"tests.call": self._call}, limit)
+        self.case = EngineCase(plan, {"tests.call": self._call}, limit)
 
     def _call(self, arguments: Any) -> Any:
         if chance(self.chooser, 25):

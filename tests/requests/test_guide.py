@@ -13,10 +13,12 @@ from assent.effects.settings import CallbackSettings
 from assent.http.app import bare_app
 from assent.model.actor import SYSTEM
 from assent.model.moves import OUTSIDE_REQUEST_MOVES
-from assent.model.outside_request import Bundle, BundleItem, read_bundle
+from assent.model.outside_request import Bundle, BundleItem, parse_bundle
 from assent.refusals import TITLES
+from assent.requests.messages import StreamMessage, StreamResult, StreamSource, read_message
+from assent.transports.settings import StreamSettings
 from tests.http.callers import SETTINGS
-from tests.settings import defaults_of
+from tests.settings import defaults_of, read_from
 from tests.workers import ResultsWorker
 from tests.world import ORG
 
@@ -43,7 +45,7 @@ async def test_the_flow_asks_and_the_bundle_is_one_of_its_results(
     request = await results_worker.request()
     assert (request["name"], request["expected"]) == ("kyc.onboarding.screening", 2)
     bundle = json.loads(blocks("json")[0])
-    assert isinstance(read_bundle(bundle), Bundle)
+    assert parse_bundle(bundle)[1] == []
     await results_worker.runtime.org(ORG).requests.push_result(asked, bundle["key"], bundle["items"])
     await results_worker.work()
     assert (await results_worker.request())["status"] == "partial"
@@ -65,7 +67,29 @@ async def test_the_call_in_sql_is_a_call(results_worker: ResultsWorker, asked: U
         assert await connection.fetchval(sql) == "accepted"
 
 
-@pytest.mark.parametrize("sql", [one for one in blocks("sql")[1].split(";\n") if one.strip()])
+async def test_inserted_rows_are_results(results_worker: ResultsWorker, asked: UUID) -> None:
+    sql = blocks("sql")[1].replace("01890a5d-ac96-774b-bcce-b302099a8057", str(asked))
+    async with results_worker.database.transaction(None) as connection:
+        await connection.execute("SELECT set_config('assent.org_id', $1, true)", ORG)
+        await connection.execute(sql)
+    assert [row["key"] for row in await results_worker.deliveries()] == ["evt_20", "evt_21"]
+    await results_worker.work()
+    assert (await results_worker.request())["status"] == "completed"
+
+
+def test_message_of_a_stream_is_one() -> None:
+    (sent,) = re.findall(r"XADD task_result_stream '\*' body '(.*?)'", PAGE)
+    assert isinstance(read_message(StreamMessage(sent.encode(), "0-1")), StreamResult)
+
+
+def test_stream_of_the_page_is_read_as_it_says() -> None:
+    variables = dict(re.findall(r"^export (ASSENT_STREAMS_\w+)=(\S+)", PAGE, re.MULTILINE))
+    settings = read_from(StreamSettings, variables)
+    assert settings.sources == [StreamSource("kafka", "workflow.task-results", "acme")]
+    settings.require_brokers()
+
+
+@pytest.mark.parametrize("sql", [one for one in blocks("sql")[2].split(";\n") if one.strip()])
 async def test_query_runs(results_worker: ResultsWorker, sql: str) -> None:
     async with results_worker.database.transaction(None) as connection:
         await connection.fetch(sql)
@@ -73,13 +97,14 @@ async def test_query_runs(results_worker: ResultsWorker, sql: str) -> None:
 
 def test_the_bundle_of_the_vendor_is_one() -> None:
     (sent,) = re.findall(r"-d '(.*?)'", PAGE)
-    assert isinstance(read_bundle(json.loads(sent)), Bundle)
+    assert parse_bundle(json.loads(sent))[1] == []
 
 
 def test_every_field_and_status_is_on_the_page() -> None:
     told = set(re.findall(r"^\| `([a-z_\[\].]+)` \|", PAGE, re.MULTILINE))
     wanted = {*Bundle.model_fields, *(f"items[].{name}" for name in BundleItem.model_fields)}
-    assert told == wanted | set(OUTSIDE_REQUEST_MOVES)
+    columns_of_the_table = {"org_id", "payload"}
+    assert told == wanted | set(OUTSIDE_REQUEST_MOVES) | columns_of_the_table
 
 
 def test_every_answer_to_a_callback_is_on_the_page() -> None:
@@ -95,5 +120,5 @@ def test_every_answer_to_a_callback_is_on_the_page() -> None:
 
 
 def test_every_variable_is_on_the_page_with_its_default() -> None:
-    told = dict(re.findall(r"^\| `(ASSENT_CALLBACKS_\w+)` \| (\w*) ?\|", PAGE, re.MULTILINE))
-    assert told == defaults_of(CallbackSettings)
+    told = dict(re.findall(r"^\| `(ASSENT_\w+)` \| (\w*) ?\|", PAGE, re.MULTILINE))
+    assert told == defaults_of(CallbackSettings, StreamSettings)

@@ -17,7 +17,7 @@ from assent.model.problems import Invalid
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.rescue import Rescue
-from tests.receiver import Receiver, Reply, wait_until_received
+from tests.receiver import Receiver, ReceiverReply, wait_until_received
 from tests.requests.bundles import item
 from tests.settings import read_from
 from tests.workers import LOCAL, EffectsWorker, ResultsWorker, run_until_done
@@ -76,7 +76,7 @@ async def test_a_call_that_is_given_up_fails_the_request(
 ) -> None:
     await publish_vendor(results_worker.database, url=receiver.url)
     await results_worker.start()
-    receiver.otherwise = lambda _: Reply(404)
+    receiver.otherwise = lambda _: ReceiverReply(404)
     await effects_worker.work()
     request = await results_worker.request()
     assert (request["status"], "404" in request["error"]) == ("failed", True)
@@ -97,7 +97,7 @@ async def test_a_call_that_fails_leaves_a_request_of_another_org_with_the_same_i
                  FROM assent.outside_requests r WHERE r.org_id = $1""",
             ORG,
         )
-    receiver.otherwise = lambda _: Reply(404)
+    receiver.otherwise = lambda _: ReceiverReply(404)
     await effects_worker.work()
     statuses = {row["org_id"]: row["status"] for row in await results_worker.requests()}
     assert statuses == {ORG: "failed", "globex": "pending"}
@@ -111,7 +111,7 @@ async def test_a_result_may_come_before_the_call_is_marked_as_sent(
     await publish_vendor(results_worker.database, url=receiver.url)
     await results_worker.start()
     answered = threading.Event()
-    receiver.will(Reply(404, wait_for=answered))
+    receiver.will(ReceiverReply(404, wait_for=answered))
     sending = asyncio.create_task(patient.send())
     await wait_until_received(receiver, 1)
     await results_worker.push((await results_worker.request())["id"])
@@ -132,7 +132,7 @@ async def test_a_call_that_was_given_up_before_its_result_was_looked_at_has_fail
     await publish_vendor(results_worker.database, url=receiver.url)
     await results_worker.start()
     await results_worker.push((await results_worker.request())["id"])
-    receiver.will(Reply(404))
+    receiver.will(ReceiverReply(404))
     await effects_worker.send()
     assert await results_worker.work() == {"late": 1}
     assert ((await results_worker.request())["status"], await results_worker.ended_at()) == (

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from assent.model.actor import Reader, reader_columns
+from assent.store.claim_floor import BEGINNING
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.worker.duty import look_up_by_index
@@ -39,7 +40,7 @@ READER = Reader("ann", START, ["invoice"], definitions=[ID])
 JOBS, DELIVERIES, VIEWS = "jobs", "deliveries", "views"
 STATEMENTS: dict[str, dict[str, Any]] = {
     JOBS: {
-        "find_lanes": ("result", "", "", -1, 500),
+        "find_lanes": ("result", "", "", -1, 500, BEGINNING),
         "find_suspect_lane": ("result", None),
         "claim_jobs": (
             "result",
@@ -52,12 +53,14 @@ STATEMENTS: dict[str, dict[str, Any]] = {
             ID,
             False,
             timedelta(seconds=20),
+            BEGINNING,
         ),
+        "lock_lanes": ("result", ["kyc.vendor"], 8, 100),
         "settle_jobs_if_claimed": ([], ID),
         "hold_jobs_if_claimed": (ID, ["org-1"], [ID], [1]),
         "rescue_jobs": ([ID], [1], 200),
         "give_back_unknown": ("result", ID, [], [], []),
-        "revive_jobs": ("org-1", "result", None, None),
+        "revive_jobs": ("org-1", "result", None, None, None),
     },
     DELIVERIES: {
         "lock_requests": (["org-1"], [ID]),
@@ -70,7 +73,19 @@ STATEMENTS: dict[str, dict[str, Any]] = {
         "fail_requests": (["org-1"], [ID], ["no"], START),
     },
     VIEWS: {
-        "page_of_requests": ("org-1", None, None, None, None, None, None, 51, *reader_columns(READER)),
+        "page_of_requests": (
+            "org-1",
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            51,
+            *reader_columns(READER),
+            True,
+            True,
+        ),
         "list_deliveries": ("org-1", ID, 100),
         "list_items": ("org-1", ID, 100),
     },

@@ -9,7 +9,7 @@ from assent.model.mutation import Refused
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
 from assent.worker.timers import Timeouts
-from tests.authored import END, arrows
+from tests.authored import END, arrows, compile_steps
 from tests.requests.bundles import item
 from tests.statements import StatementCounter
 from tests.workers import ResultsWorker, run_until_done
@@ -68,6 +68,65 @@ async def test_a_part_of_what_is_expected_is_seen_and_waits_for_the_rest(
     found = (await results_worker.instance())["context_json"]
     assert found["found"] == 3
     assert [one["cargo"] for one in found["items"]] == [f"external://vault/{n}" for n in (1, 3, 4)]
+
+
+async def publish_partial(results_worker: ResultsWorker, when: str | None = None) -> None:
+    """Publish a flow whose step goes on with a part of what it expects, at once or on a condition."""
+    ways = arrows("vendor", "end") + arrows("vendor", "failed", event="error")
+    ways += [{"from": "vendor", "event": "partial", "to": "some"} | ({"condition": when} if when else {})]
+    ends = [{"id": name, "type": "terminal"} for name in ("failed", "some")]
+    step = vendor(expects=3, output={"papers": "result.items", "lost": "result.failed"})
+    await publish_steps(results_worker.database, "kyc", [step, END, *ends], ways)
+
+
+async def test_part_of_what_is_expected_goes_on_where_an_edge_takes_it(results_worker: ResultsWorker) -> None:
+    await publish_partial(results_worker)
+    await results_worker.start()
+    request_id = (await results_worker.request())["id"]
+    await results_worker.push(request_id, "a", item(1), item(2, status="failed", error="blurred"))
+    await results_worker.work()
+    assert await results_worker.ended_at() == "some"
+    context = (await results_worker.instance())["context_json"]
+    assert ([one["cargo"] for one in context["papers"]], context["lost"]) == (["external://vault/1"], 1)
+    request = await results_worker.request()
+    assert (request["status"], request["error"]) == ("cancelled", "partial")
+    assert await results_worker.push(request_id, "b", item(3)) == "late"
+
+
+async def test_part_is_asked_about_again_with_each_bundle(results_worker: ResultsWorker) -> None:
+    await publish_partial(results_worker, "count(workflow.papers) >= 2")
+    await results_worker.start()
+    request_id = (await results_worker.request())["id"]
+    for key, sent in (("a", item(1)), ("b", item(1)), ("c", item(9, status="failed"))):
+        await results_worker.push(request_id, key, sent)
+        await results_worker.work()
+        assert (await results_worker.instance())["status"] == "running", key
+        assert "papers" not in (await results_worker.instance())["context_json"]
+    assert (await results_worker.request())["status"] == "partial"
+    await results_worker.push(request_id, "d", item(2))
+    await results_worker.work()
+    assert await results_worker.ended_at() == "some"
+
+
+async def test_whole_wins_over_the_part_before_it(results_worker: ResultsWorker) -> None:
+    await publish_partial(results_worker, "count(workflow.papers) >= 3")
+    await results_worker.start()
+    request_id = (await results_worker.request())["id"]
+    await results_worker.push(request_id, "a", item(1), item(2))
+    await results_worker.work()
+    await results_worker.push(request_id, "b", item(3))
+    await results_worker.work()
+    assert await results_worker.ended_at() == "end"
+
+
+@pytest.mark.parametrize("changes", [{"expects": None}, {"await": True, "expects": None}])
+def test_edge_of_a_part_goes_with_several_results(changes: dict[str, object]) -> None:
+    step = {name: value for name, value in (vendor(expects=2) | changes).items() if value is not None}
+    ways = [*arrows("vendor", "end"), *arrows("vendor", "end", event="partial")]
+    found = compile_steps([step, END], ways)
+    assert "DANGLING_LABEL" in [problem.code for problem in found.problems]
+    whole = compile_steps([vendor(expects=2), END], ways)
+    assert [problem.code for problem in whole.problems] == []
 
 
 @pytest.mark.parametrize(

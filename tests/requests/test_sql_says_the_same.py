@@ -2,7 +2,7 @@
 
 import pytest
 
-from assent.model.outside_request import Bundle, Cargo, parse_cargo, read_bundle
+from assent.model.outside_request import Cargo, parse_bundle, parse_cargo
 from tests.requests.bundles import BAD_BUNDLES, BAD_CARGO, BUNDLES, CARGO
 from tests.world import fetch
 
@@ -19,4 +19,4 @@ async def test_a_bundle_is_the_same_to_both(database, data):
     given = {"status": "completed", "error": None} | data
     sql = "SELECT assent.bundle_problem($1, $2::jsonb, $3, $4) AS problem"
     (row,) = await fetch(database, sql, *(given[name] for name in ("key", "items", "status", "error")))
-    assert (row["problem"] is None) == isinstance(read_bundle(data), Bundle)
+    assert (row["problem"] is None) == (parse_bundle(data)[0] is not None)

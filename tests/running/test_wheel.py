@@ -256,7 +256,7 @@ def test_the_readme_opens_with_an_install_and_a_command_that_work(
 
 LOCKS = {
     "run": (("embedded", "http"), ("build",)),
-    "dev": (("embedded", "http", "telemetry", "sentry"), ("build", "dev")),
+    "dev": (("embedded", "http", "telemetry", "sentry", "psycopg"), ("build", "dev")),
     "bench": (("embedded", "http"), ("build", "bench")),
     "image": (("http", "telemetry", "sentry"), ()),
 }

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from assent.app import App
-from assent.model.mutation import Refused
+from assent.model.actor import SYSTEM
+from assent.model.mutation import Command, Refused
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
@@ -341,6 +342,23 @@ async def test_the_workflows_own_note_voids_nothing(runtime: Runtime, database: 
     assert {row["status"] for row in await rows(database, "approval_requests")} == {"approved"}
 
 
+@pytest.mark.parametrize("is_noted", [False, True])
+async def test_a_decision_returns_its_request_as_a_read_does_or_not_at_all(
+    runtime: Runtime, database: Database, is_noted: bool
+) -> None:
+    """The content that was decided about is at hand only where no version has come after it."""
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
+    if is_noted:
+        payload = {"posted_at": database.clock.now().isoformat()}
+        note = Command(ORG, "invoice.update", SYSTEM, payload, view.entity_id, by_instance=view.id)
+        assert (await runtime.core.kernel.mutate(note)).changed
+    for step, who in (("finance", FIN), ("budget", BEA)):
+        asked = runtime.org(ORG, who).approvals
+        after = await asked.decide(request_id(view, step), "approved")
+        assert after.request == (None if is_noted else await asked.get(request_id(view, step)))
+
+
 async def test_the_empty_slot_asks_whoever_may_approve(runtime: Runtime, database: Database) -> None:
     await found_acme(database)
     async with database.transaction(None) as connection:
@@ -597,7 +615,7 @@ async def test_an_approval_that_an_edit_has_made_void_does_not_open_the_gate(
     assert gate["output_json"]["reason"] == "it was edited after it was approved"
 
 
-@pytest.mark.parametrize("name", ["_waived", "_rejection"])
+@pytest.mark.parametrize("name", ["_waived", "_rejection", "approved_by"])
 async def test_nobody_sends_what_is_the_engines_own(runtime: Runtime, database: Database, name: str) -> None:
     """A gate asks whether somebody waived the approval: that is not for whoever submits to say."""
     await found_acme_with_invoices(database)

@@ -11,7 +11,7 @@ from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Command, Event
 from assent.model.outside_request import ON_RESULT
 from assent.operations.health import health
-from assent.outbox.events import emit_events
+from assent.outbox.events import count_emitted, emit_events
 from assent.runtime import Runtime
 from assent.runtime.event_inputs import ON_EXPIRED, ON_POKE, ON_TIMER
 from assent.store.clock import MovedClock
@@ -51,7 +51,7 @@ async def defer(runtime: Runtime, database: Database, instance_id: UUID, *types:
             Event(ORG, new_id(now), kind, {"cause": kind, **NOTICES[kind](step)}, instance_id)
             for kind in types
         ]
-        assert await emit_events(connection, events, now) == len(types)
+        assert await count_emitted(connection, events, now) == len(types)
     await drain(runtime)
     waiting = [row for row in await rows(database, "workflow_events_outbox") if row["status"] == "pending"]
     assert sorted(row["event_type"] for row in waiting) == sorted(types)

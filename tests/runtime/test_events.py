@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from assent.engine.run import EVENT_HOPS_MAX
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.runtime.event_sources import create_event_source
@@ -13,7 +14,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
-from tests.authored import END, arrows, call, script
+from tests.authored import END, arrows, call, form, script
 from tests.postgres import START
 from tests.processes.application import app as processes_app
 from tests.processes.application import keep_calls
@@ -169,6 +170,62 @@ async def test_event_of_a_step_is_kept_for_the_first_that_will_wait(
     await runtime.org(ORG, ANN).instances.start("tell", {"order": "7", "amount": 12})
     await drain(runtime)
     assert (await runtime.org(ORG, ANN).instances.start("paid", {"order": "7"})).status == "completed"
+
+
+async def start_answering(
+    runtime: Runtime, database: Database, hears: str, says: str, *between: dict[str, Any]
+) -> UUID:
+    """Start a flow that answers every event under one key with an event under another, for ever."""
+    steps = [
+        {"id": "hear", "type": "wait", "key": hears},
+        *between,
+        {"id": "say", "type": "emit", "key": says},
+        script("again"),
+        END,
+    ]
+    names = [step["id"] for step in steps[:-1]]
+    ways = [
+        *arrows(*names, "hear"),
+        {"from": "hear", "event": "completed", "to": "end", "condition": "false"},
+    ]
+    await publish_steps(database, says, steps, ways)
+    return (await runtime.org(ORG, ANN).instances.start(says)).id
+
+
+async def test_flows_that_emit_to_each_other_pause_at_the_limit_and_go_on_when_resumed(
+    runtime: Runtime, database: Database
+) -> None:
+    ids = [await start_answering(runtime, database, *keys) for keys in (("ping", "pong"), ("pong", "ping"))]
+    await runtime.org(ORG).events.emit("ping")
+    for round_number in (1, 2):
+        await drain(runtime)
+        found = [await instance_of(database, one) for one in ids]
+        (paused,) = [row for row in found if row["status"] == "paused"]
+        assert paused["incident"]["code"] == "EVENT_HOPS_LIMIT"
+        assert f"more than {EVENT_HOPS_MAX} events" in paused["incident"]["message"]
+        said = [step for one in ids for step in await steps_of(database, one) if step["node_id"] == "say"]
+        emitted = [step for step in said if step["status"] == "completed"]
+        assert len(emitted) == round_number * EVENT_HOPS_MAX
+        kept, folded = await runtime.org(ORG).operations.fold(paused["id"])
+        assert kept == folded
+        await runtime.org(ORG, OPS).instances.resume(paused["id"])
+
+
+async def test_act_of_a_person_and_a_timer_begin_the_count_of_events_again(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    asked = await start_answering(runtime, database, "ping", "pong", form("ask"))
+    await start_answering(runtime, database, "pong", "ping", {"id": "pause", "type": "wait", "for": "1h"})
+    await runtime.org(ORG).events.emit("ping")
+    for _ in range(2):
+        await drain(runtime)
+        await runtime.org(ORG, ANN).instances.advance(asked, "completed")
+        await drain(runtime)
+        clock.advance("1h")
+        await Timers(WorkerContext(database)).run_once()
+    await drain(runtime)
+    payloads = [row["payload_json"] for row in await rows(database, "workflow_events_outbox")]
+    assert [one["hops"] for one in payloads if one["cause"].startswith("step:")] == [1] * 4
 
 
 async def test_step_emits_its_event_once_under_its_own_key(runtime: Runtime, database: Database) -> None:

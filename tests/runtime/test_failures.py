@@ -211,8 +211,10 @@ async def test_events_behind_one_that_must_wait_do_not_hold_others_back(
     await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 1, {0})
     await drain(runtime)
-    for _ in range(12):
-        await runtime.org(ORG).operations.reenqueue(ids[0])
+    async with database.transaction(None) as connection:
+        for _ in range(12):
+            about = {"instance_id": ids[0], "event_type": "on_poke"}
+            await insert_event(connection, **about, id=new_id(clock.now()))
     others = await start(runtime, 3, set())
     for _ in range(4):
         await EventProcessor(runtime.core).process_events(5)

@@ -66,7 +66,7 @@ SELECT 'org' || n, $1::timestamptz + n * interval '1 microsecond', gen_random_uu
        CASE WHEN $2 THEN '{"cause": "x", "actor": "ann"}' ELSE jsonb_build_object('key', 'k') END, n::text,
        -- Some were tried before and are due again; arrivals are never put off.
        CASE WHEN $2 AND n % 3 = 0 THEN $1::timestamptz END
-  FROM generate_series(1, 1000) AS n
+  FROM generate_series(1, 2000) AS n
 """
 
 
@@ -90,35 +90,46 @@ async def test_org_whose_events_wait_takes_no_share_of_a_batch(
 async def test_one_event_in_each_of_many_orgs_is_many_batches(
     runtime: Runtime, database: Database, clock: MovedClock, of_instances: bool
 ) -> None:
-    """A thousand orgs with one event each and batches of 200: five batches, and every org is served."""
+    """Two thousand orgs with one event each and batches of 200: ten batches, and every org is served in its turn."""
     async with database.transaction(None) as connection:
         await connection.execute(ONE_EACH, clock.now(), of_instances)
     processor = EventProcessor(runtime.core)
     work = processor.process_events if of_instances else processor.route_arrivals
-    handled = [await work(200) for _ in range(6)]
-    assert handled == [200, 200, 200, 200, 200, 0]
+    handled = []
+    for number in range(1, 11):
+        handled.append(await work(200))
+        done = [
+            row["org_id"] for row in await rows(database, "workflow_events_outbox") if row["completed_at"]
+        ]
+        assert len(set(done)) == 200 * number
+    assert [*handled, await work(200)] == [200] * 10 + [0]
     left = [row for row in await rows(database, "workflow_events_outbox") if row["status"] != "completed"]
     assert left == []
 
 
 @pytest.mark.without_twin
+@pytest.mark.parametrize("orgs", [100, 2_000])
 async def test_claim_locks_no_more_instances_than_its_batch_holds(
-    runtime: Runtime, database: Database, clock: MovedClock
+    runtime: Runtime, database: Database, clock: MovedClock, orgs: int
 ) -> None:
+    """Advisory locks and notes of a batch follow its limit, not the orgs that have work."""
     processor = EventProcessor(runtime.core)
     async with database.transaction(None) as connection:
-        await connection.execute(ONE_EACH, clock.now(), True)
+        await connection.execute(ONE_EACH.replace("2000", str(orgs)), clock.now(), True)
     locks: list[int] = []
+    works: list[int] = []
     advance = runtime.core.advancing.advance
 
-    async def counted(connection: Any, *given: Any, **more: Any) -> Any:
+    async def counted(connection: Any, items: Any, *given: Any, **more: Any) -> Any:
         sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
         locks.append(await connection.fetchval(sql))
-        return await advance(connection, *given, **more)
+        works.append(len(items))
+        return await advance(connection, items, *given, **more)
 
     runtime.core.advancing.advance = counted  # type: ignore[method-assign]
     assert await processor.process_events(50) == 50
     assert locks == [50 + 1]  # the instances, and the batch's own
+    assert works == [50]
 
 
 @pytest.mark.without_twin
@@ -147,7 +158,7 @@ async def test_every_org_gets_its_turn_under_steady_work_of_all(
     processor = EventProcessor(runtime.core)
     async with database.transaction(None) as connection:
         for _ in range(5):
-            await connection.execute(ONE_EACH.replace("1000", "40"), clock.now(), True)
+            await connection.execute(ONE_EACH.replace("2000", "40"), clock.now(), True)
             clock.advance("1s")
     for _ in range(4):
         assert await processor.process_events(10) == 10

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -15,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 import assent
 from assent.running import publish
 from assent.store.database import Database
+from tests.runtime.sync_commands import commands, nouns
 
 GUIDE = Path(__file__).parents[2] / "docs" / "python.md"
 _FENCE = re.compile(r"```(?P<kind>python|sql|)\n(?P<body>.*?)```\n", re.DOTALL)
@@ -45,6 +47,7 @@ async def test_every_example_runs_and_prints_what_it_says(
     engine = create_async_engine(database.url.replace("postgresql://", "postgresql+asyncpg://"))
     names: dict[str, Any] = {
         "url": database.url,
+        "psycopg": psycopg,
         "engine": engine,
         "text": text,
         "AsyncSession": AsyncSession,
@@ -64,7 +67,7 @@ async def test_every_example_runs_and_prints_what_it_says(
     await names["database"].close()
     await engine.dispose()
     assert await _told(database) == ["booked:7", "booked:8"]
-    assert await _submitted(database) == [6, 7, 8]
+    assert await _submitted(database) == [5, 6, 7, 8, 9]
 
 
 async def _furnish(database: Database, names: dict[str, Any]) -> None:
@@ -105,6 +108,12 @@ def test_page_lists_every_public_name_and_no_other() -> None:
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(listed) == sorted(assent.__all__)
+
+
+def test_page_lists_every_command_by_its_noun_and_no_other() -> None:
+    rows = re.findall(r"^\| `acme\.(\w+)`: ([^|]+) \|", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+    listed = {noun: set(re.findall(r"`(\w+)`", names)) for noun, names in rows}
+    assert listed == {noun: set(commands(kind)) for noun, kind in nouns().items()}
 
 
 def test_every_name_that_a_page_shows_can_be_imported() -> None:

@@ -28,7 +28,7 @@ from tests.world import (
     APPROVED_LIFECYCLE,
     OPS,
     ORG,
-    Member,
+    WorldMember,
     drain,
     fetch,
     hire,
@@ -92,7 +92,7 @@ TOTALS: Final = {"deny rule": 800, "field check": 1000, "missing right": SMALL}
 
 
 @dataclass
-class Company:
+class RefusingRuntime:
     """A runtime with its reason for a refusal."""
 
     runtime: Runtime
@@ -123,14 +123,14 @@ def actor_of(name: str) -> Actor:
 Act = Callable[[], Awaitable[Any]]
 
 
-async def _transition(company: Company, refused: bool) -> Act:
+async def _transition(company: RefusingRuntime, refused: bool) -> Act:
     deed = await company.new_deed(refused)
     await drain(company.runtime)
     org = company.runtime.org(ORG, company.who(refused))
     return lambda: org.entities.transition(deed.id, "submit")
 
 
-async def _transition_again(company: Company, refused: bool) -> Act:
+async def _transition_again(company: RefusingRuntime, refused: bool) -> Act:
     """The former instance was cancelled: the transition starts another one."""
     deed = await company.new_deed(refused)
     await drain(company.runtime)
@@ -140,19 +140,19 @@ async def _transition_again(company: Company, refused: bool) -> Act:
     return lambda: org.entities.transition(deed.id, "submit")
 
 
-async def _decide(company: Company, refused: bool) -> Act:
+async def _decide(company: RefusingRuntime, refused: bool) -> Act:
     view = await company.submitted(refused)
     org = company.runtime.org(ORG, company.who(refused, "fin", "flo"))
     return lambda: org.approvals.decide(request_id(view, "ask"), "approved")
 
 
-async def _fill(company: Company, refused: bool) -> Act:
+async def _fill(company: RefusingRuntime, refused: bool) -> Act:
     view = await company.submitted(refused)
     org = company.runtime.org(ORG, company.who(refused))
     return lambda: org.instances.advance(view.id, "completed", {})
 
 
-async def _raise(company: Company, refused: bool) -> dict[str, Any]:
+async def _raise(company: RefusingRuntime, refused: bool) -> dict[str, Any]:
     """Return the input of a flow that changes a salary."""
     new = Command(ORG, "salary.create", actor_of("ann"), {"total": 1})
     salary = (await company.runtime.core.kernel.mutate(new)).entity
@@ -160,12 +160,12 @@ async def _raise(company: Company, refused: bool) -> dict[str, Any]:
     return {"target": str(salary.id), "total": total}
 
 
-async def _start(company: Company, refused: bool) -> Act:
+async def _start(company: RefusingRuntime, refused: bool) -> Act:
     given, org = await _raise(company, refused), company.runtime.org(ORG, company.who(refused))
     return lambda: org.instances.start("raise", given)
 
 
-async def _start_many(company: Company, refused: bool) -> Act:
+async def _start_many(company: RefusingRuntime, refused: bool) -> Act:
     given, org = await _raise(company, refused), company.runtime.org(ORG, company.who(refused))
 
     async def act() -> None:
@@ -175,7 +175,7 @@ async def _start_many(company: Company, refused: bool) -> Act:
     return act
 
 
-async def _create(company: Company, refused: bool) -> Act:
+async def _create(company: RefusingRuntime, refused: bool) -> Act:
     async def act() -> None:
         await company.new_deed(refused)
         await drain(company.runtime)
@@ -183,7 +183,7 @@ async def _create(company: Company, refused: bool) -> Act:
     return act
 
 
-async def _timer(company: Company, refused: bool) -> Act:
+async def _timer(company: RefusingRuntime, refused: bool) -> Act:
     await company.submitted(refused)
 
     async def act() -> None:
@@ -194,7 +194,7 @@ async def _timer(company: Company, refused: bool) -> Act:
     return act
 
 
-async def _event(company: Company, refused: bool) -> Act:
+async def _event(company: RefusingRuntime, refused: bool) -> Act:
     await company.submitted(refused)
 
     async def act() -> None:
@@ -205,10 +205,10 @@ async def _event(company: Company, refused: bool) -> Act:
 
 
 @dataclass(frozen=True)
-class Way:
+class WayToChange:
     """A way to the change: what stands before it, and what a caller or a worker does."""
 
-    begin: Callable[[Company, bool], Awaitable[Act]]
+    begin: Callable[[RefusingRuntime, bool], Awaitable[Act]]
     has_caller: bool
     gate: str | None = "submit"
     """The transition behind it; none for flows."""
@@ -228,15 +228,15 @@ class Way:
 
 
 WAYS: Final = {
-    "transition": Way(_transition, True),
-    "transition of an ended instance": Way(_transition_again, True),
-    "decide": Way(_decide, True, "approve", (APPROVE,)),
-    "form": Way(_fill, True, "approve", (FILL,)),
-    "start": Way(_start, True, None),
-    "start in the background": Way(_start_many, False, None),
-    "create with an auto transition": Way(_create, False, contract=AUTO),
-    "timer": Way(_timer, False, "approve", (WAIT,)),
-    "event": Way(_event, False, "approve", (HEAR,)),
+    "transition": WayToChange(_transition, True),
+    "transition of an ended instance": WayToChange(_transition_again, True),
+    "decide": WayToChange(_decide, True, "approve", (APPROVE,)),
+    "form": WayToChange(_fill, True, "approve", (FILL,)),
+    "start": WayToChange(_start, True, None),
+    "start in the background": WayToChange(_start_many, False, None),
+    "create with an auto transition": WayToChange(_create, False, contract=AUTO),
+    "timer": WayToChange(_timer, False, "approve", (WAIT,)),
+    "event": WayToChange(_event, False, "approve", (HEAR,)),
 }
 CODES: Final = {
     ("deny rule", "gate"): "RULE_DENIED",
@@ -258,7 +258,7 @@ def app() -> App:
     return App([SALARY])
 
 
-def rules(way: Way, reason: str, place: str) -> list[dict[str, Any]]:
+def rules(way: WayToChange, reason: str, place: str) -> list[dict[str, Any]]:
     """Return the org's rules for a reason: a denial, or a required field that a rule takes away before the gate."""
     common = {"name": "it", "timing": "before", "condition": "entity.total > 700"}
     denial = {**common, "outcome": "deny", "then": {"message": "over the budget"}}
@@ -273,13 +273,13 @@ def rules(way: Way, reason: str, place: str) -> list[dict[str, Any]]:
     return []
 
 
-async def open_company(app: App, database: Database, case: tuple[str, str, str]) -> Company:
+async def open_company(app: App, database: Database, case: tuple[str, str, str]) -> RefusingRuntime:
     way, reason, place = WAYS[case[0]], case[1], case[2]
     app.add(way.contract)
     runtime = app.runtime(database)
     async with database.transaction(None) as connection:
         await insert_org(connection)
-        await hire(connection, {name: Member(roles) for name, roles in PEOPLE.items()})
+        await hire(connection, {name: WorldMember(roles) for name, roles in PEOPLE.items()})
         for rule in rules(way, reason, place):
             await save_rule(connection, app.registry, ORG, rule, database.clock.now())
     if way.gate is None:
@@ -291,7 +291,7 @@ async def open_company(app: App, database: Database, case: tuple[str, str, str])
         await publish(database, way.patch(place), ORG)
     clock = database.clock
     assert isinstance(clock, MovedClock)
-    return Company(runtime, clock, reason)
+    return RefusingRuntime(runtime, clock, reason)
 
 
 async def paused(database: Database) -> list[str]:

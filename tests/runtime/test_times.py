@@ -1,5 +1,7 @@
 """Timers and times that are over, end to end: they go off at their time, once, and wait for who is paused (D27)."""
 
+import asyncio
+import time
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +13,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timeouts, Timers
-from tests.authored import END, arrows, form, script
+from tests.authored import END, arrows, call, form, script
 from tests.rows import insert_event
 from tests.runtime.test_events import instance_of, side_by_side, start, wait
 from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
@@ -22,6 +24,30 @@ async def due(database: Database, clock: MovedClock, length: str) -> None:
     clock.advance(length)
     for duty in (Timers, Timeouts):
         await duty(WorkerContext(database)).run_once()
+
+
+async def test_step_says_how_long_its_node_and_its_own_call_took(
+    runtime: Runtime, database: Database
+) -> None:
+    took_ms: dict[int, int] = {}
+
+    async def work(connection: Any, arguments: Any) -> None:
+        began = time.perf_counter()
+        await asyncio.sleep(arguments["ms"] / 1000)
+        took_ms[arguments["ms"]] = int((time.perf_counter() - began) * 1000)
+
+    runtime.core.advancing.operations["work"] = work
+    steps = [script("first"), call("work", "work", input={"ms": "workflow.ms"}), form("ask"), END]
+    await publish_steps(database, "working", steps, [*arrows("first", "work", "ask"), *arrows("ask", "end")])
+    ids = await runtime.org(ORG, ANN).instances.start_many("working", [{"ms": 300}, {"ms": 30}])
+    await drain(runtime)
+    found = []
+    for instance_id in ids:
+        steps_by_node = {step["node_id"]: step for step in await steps_of(database, instance_id)}
+        assert steps_by_node["ask"]["duration_ms"] is None
+        found.append(steps_by_node["work"]["duration_ms"])
+    # Both were called in one batch: the time of one is no part of the other's.
+    assert took_ms[30] <= found[1] < took_ms[300] <= found[0]
 
 
 async def test_timer_and_step_timeout_go_off_at_their_time_and_once(

@@ -20,7 +20,6 @@ from tests.scenarios.ways import ways_of
 pytestmark = pytest.mark.long
 
 NOBODY_REJECTS = "nobody is asked on the way there, so nobody can reject"
-REQUIREMENTS = "requirements of documents cannot be run yet: the workflow stops there"
 
 SUBMITTING = dict.fromkeys(
     ("sys:gate:submit->sys:state:amended:rejected", "sys:gate:submit->sys:state:draft:rejected"),
@@ -35,27 +34,6 @@ CANNOT_BE_GONE: Mapping[str, Mapping[str, str]] = {
     "purchase_order": SUBMITTING | ACTIVATING | {"sys:gate:close->sys:state:active:rejected": NOBODY_REJECTS},
     "return_credit_note": SUBMITTING | ACTIVATING,
     "sales_order_fulfilment": SUBMITTING,
-    "kyc_onboarding": dict.fromkeys(
-        (
-            "evidence_collected",
-            "evidence_collected->identity_verified",
-            "identity_verified",
-            "identity_verified->risk",
-            "risk",
-            "risk->compliance",
-            "risk->welcome",
-            "compliance",
-            "compliance reminded",
-            "compliance escalated",
-            "compliance->declined:rejected",
-            "compliance->welcome",
-            "declined",
-            "welcome",
-            "welcome->accepted",
-            "accepted",
-        ),
-        REQUIREMENTS,
-    ),
 }
 
 

@@ -1,10 +1,12 @@
 """A database that many tests may share, since each undoes what it did."""
 
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import pytest
 
 from assent.store.connection import Connection, connect
+from assent.store.roles import CLIENT_ROLE
 from tests.postgres import SETTINGS, START, Databases
 
 
@@ -26,3 +28,14 @@ async def owner(shared_connection: Connection) -> AsyncIterator[Connection]:
         yield shared_connection
     finally:
         await transaction.rollback()
+
+
+@pytest.fixture
+async def login(postgres_url: str) -> AsyncIterator[str]:
+    """The login role of a host application that has joined the client's role."""
+    name = f"host_{uuid4().hex[:12]}"
+    administrator = await connect(postgres_url, SETTINGS)
+    await administrator.execute(f"CREATE ROLE {name} LOGIN IN ROLE {CLIENT_ROLE}")
+    yield name
+    await administrator.execute(f"DROP ROLE {name}")
+    await administrator.close()

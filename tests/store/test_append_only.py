@@ -13,18 +13,30 @@ HISTORY = {
     "workflow_step_receipts": "step_id",
     "workflow_outbox_receipts": "created_at",
     "approval_decisions": "reason",
+    "decision_link_uses": "used_at",
     "workflow_rule_evaluations": "trace_id",
     "outside_request_items": "kind",
     "outside_request_history": "source",
+    "dead_messages": "names",
+    "documents": "source_ref",
+    "document_events": "notes",
     "task_submissions": "submitted_by",
     "job_attempts": "ended_at",
     "effects": "trace_id",
     "task_keys": "task_id",
     "workflow_start_keys": "instance_id",
+    "step_evidence": "evidence",
 }
 """Tables that only grow, each with a column that nothing else protects."""
 
-PRUNED = ("workflow_step_receipts", "workflow_outbox_receipts", "task_submissions", "job_attempts", "effects")
+PRUNED = (
+    "workflow_step_receipts",
+    "workflow_outbox_receipts",
+    "task_submissions",
+    "job_attempts",
+    "effects",
+    "step_evidence",
+)
 
 DOORS = ("", "mutate", "advance", "prune")
 

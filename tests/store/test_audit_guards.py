@@ -19,9 +19,12 @@ ADMINISTERED: dict[str, Any] = {
     "event_sources": ("event_source", "name", {"key_prefix": "other:"}),
     "effect_secrets": ("effect_secret", "id", {"retired_at": START}),
     "named_secrets": ("secret", "name", {"hosts": ["other.example"]}),
+    "mail_templates": ("mail_template", "kind", {"subject": "{title}"}),
+    "member_preferences": ("preferences", "user_id", {"language": "de"}),
     "workflow_definitions": ("definition", "id", {"name": "Another"}),
     "workflow_rules": ("rule", "id", {"enabled": False}),
     "approval_delegations": ("delegation", "id", {"revoked_at": START}),
+    "saved_filters": ("saved_filter", "id", {"owner_id": "bea"}),
     "approval_chains": ("chain", "id", {"active": False}),
     "approval_chain_steps": ("chain_step", "chain_id", {"mode": "all"}),
 }
@@ -177,6 +180,6 @@ async def test_the_application_notes_commands_of_its_own_org_only(owner):
 @pytest.mark.parametrize("kind", ["member", "role", "entity", None])
 async def test_nobody_notes_as_a_command_what_the_database_notes_by_itself(owner, kind):
     async with refused(
-        owner, NOT_BY_THE_DOOR, saying="commands are to instances, events, effects, results and tasks"
+        owner, NOT_BY_THE_DOOR, saying="commands are to instances, events, effects, results, tasks, documents"
     ):
         await owner.execute("SELECT assent.note_commands($1::jsonb)", [command(subject_kind=kind)])

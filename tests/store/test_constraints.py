@@ -5,6 +5,7 @@ The last tests walk the catalogue: a constraint without a case turns them red.
 
 # ruff: noqa: S608 - the names of tables come from the catalogue
 
+from datetime import timedelta
 from functools import partial
 from secrets import token_hex
 from uuid import UUID
@@ -21,6 +22,7 @@ from tests.rows import (
     insert_decision,
     insert_definition,
     insert_delivery,
+    insert_document_version,
     insert_effect,
     insert_entity,
     insert_event,
@@ -32,6 +34,8 @@ from tests.rows import (
     insert_outside_request,
     insert_request,
     insert_step,
+    insert_upload_link,
+    insert_version_with_file,
 )
 
 NOBODY = UUID(int=7)
@@ -52,11 +56,23 @@ insert_delegation = partial(insert, table="approval_delegations")
 insert_reply = partial(insert, table="http_replies")
 insert_source = partial(insert, table="event_sources")
 insert_plain_job = partial(insert, table="jobs")
+insert_dead_message = partial(insert, table="dead_messages")
 insert_submission = partial(insert, table="task_submissions")
 insert_attempt = partial(insert, table="job_attempts")
+insert_progress = partial(insert, table="task_progress")
+insert_log_line = partial(insert, table="task_log_lines")
 insert_task_key = partial(insert, table="task_keys")
+insert_step_evidence = partial(insert, table="step_evidence")
 insert_start_key = partial(insert, table="workflow_start_keys")
 insert_kept_event = partial(insert, table="workflow_kept_events")
+insert_comment = partial(insert, table="comments")
+insert_preferences = partial(insert, table="member_preferences")
+insert_template = partial(insert, table="mail_templates")
+insert_requirement = partial(insert, table="document_requirements")
+insert_blob = partial(insert, table="blobs")
+insert_document = partial(insert, table="documents")
+insert_document_event = partial(insert, table="document_events")
+insert_rejection_code = partial(insert, table="rejection_codes")
 
 
 async def insert_audit(connection, **given):
@@ -69,10 +85,48 @@ async def insert_audit(connection, **given):
     await connection.execute(sql, *entry.values())
 
 
+async def insert_indexes(connection, org_id):
+    await connection.execute(
+        "INSERT INTO assent.entity_indexes"
+        " (org_id, entity_type, contract_version, stamp, fields, searched, ready, built)"
+        " VALUES ($1, 'invoice', 1, 1, '{}', '{}', '{}', true)",
+        org_id,
+    )
+
+
+async def insert_filter(connection, **given):
+    return await insert(connection, "saved_filters", **given)
+
+
+async def insert_counter(connection, last_number):
+    await connection.execute(
+        "INSERT INTO assent.number_series VALUES ('acme', 'invoice', 'number', '2026', $1)", last_number
+    )
+
+
 A_VERSION = {"entity_type": "invoice", "entity_id": NOBODY, "to_version": 1, "to_state": "draft"}
 NO_SUBJECT = {"subject_kind": None, "subject_id": None}
+NO_STEP = {"instance_id": None, "step_id": None, "step_created_at": None}
+REVIEWED = {"status": "verified", "verified_by": "bea", "verified_at": START}
+QUESTION = {"kind": "question", "request_id": NOBODY, "instance_id": NOBODY, "asks": "bob"}
+ERASED = {"structured_data": None, "erased_at": START, "erased_by": "bea"}
 
 CHECKS = [
+    ("comment_kind_is_known", insert_comment, {"kind": "note"}),
+    ("comment_is_about_an_entity", insert_comment, {"entity_type": None, "entity_id": None}),
+    ("commented_entity_has_its_type", insert_comment, {"entity_type": None}),
+    ("question_is_of_a_request_to_a_member", insert_comment, {"kind": "question"}),
+    ("question_is_of_a_request_to_a_member", insert_comment, QUESTION | {"asks": None}),
+    ("question_is_of_a_request_to_a_member", insert_comment, {"asks": "bob"}),
+    ("question_is_to_another", insert_comment, QUESTION | {"asks": "ann"}),
+    ("answer_is_dated", insert_comment, QUESTION | {"answer": "yes"}),
+    ("answer_is_dated", insert_comment, QUESTION | {"answered_at": START}),
+    ("only_a_question_ends", insert_comment, {"closed_at": START}),
+    (
+        "question_is_answered_or_closed",
+        insert_comment,
+        QUESTION | {"answer": "yes", "answered_at": START, "closed_at": START},
+    ),
     ("job_lane_is_a_short_name", insert_plain_job, {"lane": ""}),
     ("job_lane_is_a_short_name", insert_plain_job, {"lane": "t" * 201}),
     ("job_kind_is_known", insert_plain_job, {"kind": "timer"}),
@@ -91,10 +145,31 @@ CHECKS = [
     ("task_of_a_step_names_its_instance", insert_submission, {"step_id": NOBODY}),
     ("task_of_a_step_names_its_instance", insert_submission, {"instance_id": NOBODY}),
     ("only_a_step_awaits_a_task", insert_submission, {"awaited": True}),
+    ("only_a_task_has_a_parent", insert_plain_job, {"kind": "effect", "parent_id": NOBODY}),
+    ("only_a_task_waits_for_others", insert_plain_job, {"kind": "effect", "status": "blocked"}),
+    ("only_a_task_waits_for_others", insert_plain_job, {"kind": "effect", "status": "background"}),
+    ("subtask_names_the_attempt_that_made_it", insert_submission, {"parent_id": NOBODY, "depth": 1}),
+    ("subtask_names_the_attempt_that_made_it", insert_submission, {"parent_attempt": 1}),
+    ("subtask_has_its_depth", insert_submission, {"depth": 1}),
+    ("subtask_has_its_depth", insert_submission, {"parent_id": NOBODY, "parent_attempt": 1}),
+    (
+        "subtask_is_awaited_by_its_parent_alone",
+        insert_submission,
+        {
+            "parent_id": NOBODY,
+            "parent_attempt": 1,
+            "depth": 1,
+            "awaited": True,
+            "step_id": NOBODY,
+            "instance_id": NOBODY,
+        },
+    ),
     ("job_attempt_outcome_is_known", insert_attempt, {"outcome": "fine", "code": "X", "error": "x"}),
     ("job_attempt_that_failed_says_why", insert_attempt, {"outcome": "failed"}),
     ("job_attempt_that_failed_says_why", insert_attempt, {"outcome": "failed", "code": "X"}),
     ("job_attempt_that_failed_says_why", insert_attempt, {"error": "x"}),
+    ("task_progress_is_a_part_of_the_whole", insert_progress, {"fraction": 1.1}),
+    ("task_log_level_is_known", insert_log_line, {"level": "loud"}),
     ("task_key_is_not_blank", insert_task_key, {"key": ""}),
     ("task_key_is_not_blank", insert_task_key, {"key": " \u200b"}),
     ("task_key_is_short", insert_task_key, {"key": "k" * 201}),
@@ -148,6 +223,9 @@ CHECKS = [
     ("api_key_is_kept_as_sha256", insert_api_key, {"key_hash": "A" * 64}),
     ("api_key_is_not_its_own_parent", insert_api_key, {"id": NOBODY, "parent_id": NOBODY}),
     ("entity_version_counts_from_one", insert_entity, {"version": 0}),
+    ("numbers_count_from_one", insert_counter, {"last_number": 0}),
+    ("saved_filter_is_an_object", insert_filter, {"filter": ["state"]}),
+    ("indexes_are_of_all_orgs", insert_indexes, {"org_id": "acme"}),
     ("edit_window_is_known", insert_entity, {"edit_window": "ajar"}),
     ("audited_actor_kind_is_known", insert_entity, {"actor_kind": "robot"}),
     ("audited_is_a_version_or_a_subject", insert_audit, {"subject_id": None}),
@@ -246,6 +324,10 @@ CHECKS = [
     ),
     ("nobody_makes_themselves_a_stand_in", insert_delegation, {"created_by": "bob"}),
     ("delegation_ends_after_it_starts", insert_delegation, {"ends_at": START}),
+    ("step_of_request_is_of_an_instance", insert_outside_request, {"instance_id": None}),
+    ("step_of_request_is_of_an_instance", insert_outside_request, {"step_id": None}),
+    ("step_of_request_is_of_an_instance", insert_outside_request, {"node_id": None}),
+    ("step_of_request_is_of_an_instance", insert_outside_request, {"token_id": None}),
     ("outside_request_name_is_short", insert_outside_request, {"name": ""}),
     ("outside_request_name_is_short", insert_outside_request, {"name": "n" * 501}),
     ("outside_request_expects_something", insert_outside_request, {"expected": 0}),
@@ -265,6 +347,10 @@ CHECKS = [
     ("delivery_key_is_not_blank", insert_delivery, {"key": ""}),
     ("delivery_key_is_short", insert_delivery, {"key": "k" * 201}),
     ("delivery_source_is_known", insert_delivery, {"source": "pigeon"}),
+    ("delivery_source_is_known", insert_delivery, {"source": "rabbit"}),
+    ("dead_message_transport_is_known", insert_dead_message, {"transport": "rabbit"}),
+    ("dead_message_is_short", insert_dead_message, {"body": b"{}", "size": 1}),
+    ("dead_message_is_short", insert_dead_message, {"body": b" " * 1_048_577, "size": 1_048_577}),
     ("item_status_is_known", insert_item, {"status": "lost"}),
     ("completed_item_points_to_something", insert_item, {"cargo": None}),
     ("item_cargo_is_a_pointer", insert_item, {"cargo": "passport.pdf"}),
@@ -273,9 +359,123 @@ CHECKS = [
     ("rule_outcome_is_known", insert_rule, {"outcome": "explode"}),
     ("rule_condition_is_text_or_object", insert_rule, {"condition": 7}),
     ("rule_condition_is_text_or_object", insert_rule, {"condition": ["and"]}),
+    ("step_evidence_is_an_object", insert_step_evidence, {"evidence": [1]}),
     ("rule_outcome_is_an_object", insert_rule, {"outcome_json": "no"}),
     ("evaluated_outcome_goes_with_result", insert_evaluation, {"result": True}),
     ("evaluated_outcome_goes_with_result", insert_evaluation, {"outcome": "deny"}),
+    ("effect_of_a_step_names_its_instance", insert_effect, {"instance_id": None}),
+    ("effect_of_a_step_names_its_instance", insert_effect, NO_STEP | {"instance_id": NOBODY}),
+    ("only_a_step_awaits_an_effect", insert_effect, NO_STEP | {"awaited": True}),
+    ("preferred_language_is_a_tag", insert_preferences, {"language": "german"}),
+    ("preferred_language_is_a_tag", insert_preferences, {"language": "de-at"}),
+    ("preferred_mails_are_known", insert_preferences, {"mails": "weekly"}),
+    ("digest_hour_is_of_a_day", insert_preferences, {"digest_hour": -1}),
+    ("digest_hour_is_of_a_day", insert_preferences, {"digest_hour": 24}),
+    ("links_go_to_an_address", insert_preferences, {"links_to": " "}),
+    ("links_go_to_an_address", insert_preferences, {"links_to": "a" * 1001}),
+    ("mail_template_language_is_a_tag", insert_template, {"language": "EN"}),
+    ("mail_template_has_a_part", insert_template, {"subject": None}),
+    ("mail_template_subject_is_one_line", insert_template, {"subject": "one\nBcc: two"}),
+    ("mail_template_subject_is_one_line", insert_template, {"subject": "one\rtwo"}),
+    ("requirement_status_is_known", insert_requirement, {"status": "lost"}),
+    ("required_state_is_known", insert_requirement, {"required_state": "in_qa"}),
+    ("requirement_subject_is_named", insert_requirement, {"subject": ""}),
+    ("requirement_subject_is_named", insert_requirement, {"subject": "\u00a0"}),
+    ("requirement_subject_is_named", insert_requirement, {"subject": "s" * 201}),
+    ("requirement_doc_type_is_named", insert_requirement, {"doc_type": ""}),
+    ("requirement_doc_type_is_named", insert_requirement, {"doc_type": "\u00a0"}),
+    ("requirement_doc_type_is_named", insert_requirement, {"doc_type": "d" * 101}),
+    ("attempts_are_counted", insert_requirement, {"attempt_count": -1}),
+    ("attempts_are_counted", insert_requirement, {"max_attempts": 0}),
+    ("attempts_are_counted", insert_requirement, {"max_attempts": 101}),
+    ("requested_document_was_asked_for", insert_requirement, {"status": "requested"}),
+    ("document_in_review_is_there", insert_requirement, {"status": "received"}),
+    ("document_in_review_is_there", insert_requirement, {"status": "in_qa"}),
+    ("document_in_review_is_there", insert_requirement, {"status": "verified", "satisfied_at": START}),
+    ("rejected_requirement_says_why", insert_requirement, {"status": "rejected"}),
+    ("waived_requirement_says_by_whom", insert_requirement, {"status": "waived", "satisfied_at": START}),
+    ("waived_requirement_says_by_whom", insert_requirement, {"waived_by": "bea"}),
+    *(
+        ("requirement_is_satisfied_when_its_status_says_so", insert_requirement, given)
+        for given in (
+            {"satisfied_at": START},
+            {"status": "waived", "waived_by": "bea"},
+            {"status": "verified", "version_id": NOBODY},
+            {"status": "received", "version_id": NOBODY, "required_state": "received"},
+            {"status": "in_qa", "version_id": NOBODY, "satisfied_at": START},
+        )
+    ),
+    ("document_type_is_named", insert_document, {"document_type": ""}),
+    ("document_type_is_named", insert_document, {"document_type": "\u00a0"}),
+    ("document_type_is_named", insert_document, {"document_type": "d" * 101}),
+    ("document_subject_is_named", insert_document, {"subject": ""}),
+    ("document_subject_is_named", insert_document, {"subject": "\u00a0"}),
+    ("document_subject_is_named", insert_document, {"subject": "s" * 201}),
+    ("document_source_is_known", insert_document, {"source": "pigeon"}),
+    ("document_source_ref_is_short", insert_document, {"source_ref": ""}),
+    ("document_source_ref_is_short", insert_document, {"source_ref": "r" * 501}),
+    ("blob_status_is_known", insert_blob, {"status": "lost"}),
+    ("kept_blob_is_described", insert_blob, {"size_bytes": None}),
+    ("kept_blob_is_described", insert_blob, {"sha256": None}),
+    ("kept_blob_is_described", insert_blob, {"found_type": None}),
+    ("blob_is_not_empty", insert_blob, {"size_bytes": 0}),
+    ("blob_hash_is_of_sha256", insert_blob, {"sha256": "0" * 63}),
+    ("blob_name_is_short", insert_blob, {"file_name": ""}),
+    ("blob_name_is_short", insert_blob, {"file_name": "n" * 201}),
+    ("blob_type_is_short", insert_blob, {"found_type": "t" * 201}),
+    ("deleting_blob_says_when", insert_blob, {"delete_at": START}),
+    ("deleting_blob_says_when", insert_blob, {"status": "deleting"}),
+    ("deleted_blob_says_when", insert_blob, {"deleted_at": START}),
+    ("deleted_blob_says_when", insert_blob, {"status": "deleted"}),
+    (
+        "deleted_blob_has_no_name",
+        insert_blob,
+        {"status": "deleting", "delete_at": START, "file_name": "a"},
+    ),
+    ("upload_link_key_is_long", insert_upload_link, {"key": "k" * 63}),
+    ("revoked_upload_link_says_by_whom", insert_upload_link, {"revoked_by": "bea"}),
+    ("revoked_upload_link_says_by_whom", insert_upload_link, {"revoked_at": START}),
+    ("version_has_one_file", insert_version_with_file, {"blob_ref": "external://vault/1"}),
+    ("version_number_is_positive", insert_document_version, {"version_no": 0}),
+    ("version_status_is_known", insert_document_version, {"status": "lost"}),
+    ("version_has_content", insert_document_version, {"structured_data": None}),
+    ("version_has_content", insert_document_version, ERASED | {"structured_data": {}}),
+    ("version_has_content", insert_document_version, ERASED | {"blob_ref": "s3://documents/1"}),
+    ("erased_version_says_by_whom", insert_document_version, {"erased_by": "bea"}),
+    ("erased_version_says_by_whom", insert_document_version, ERASED | {"erased_by": None}),
+    ("erased_version_has_no_text", insert_document_version, ERASED | {"ocr_extracted": {}}),
+    ("version_content_type_is_short", insert_document_version, {"content_type": ""}),
+    ("version_content_type_is_short", insert_document_version, {"content_type": "t" * 201}),
+    ("version_blob_ref_is_short", insert_document_version, {"blob_ref": ""}),
+    ("version_blob_ref_is_short", insert_document_version, {"blob_ref": "b" * 1_001}),
+    (
+        "version_is_valid_for_a_time",
+        insert_document_version,
+        {"valid_from": START.date(), "valid_to": START.date() - timedelta(days=1)},
+    ),
+    ("version_is_reviewed_by_someone", insert_document_version, {"status": "verified"}),
+    ("version_is_reviewed_by_someone", insert_document_version, REVIEWED | {"verified_at": None}),
+    ("version_is_reviewed_by_someone", insert_document_version, REVIEWED | {"status": "in_qa"}),
+    ("version_is_not_reviewed_by_its_sender", insert_document_version, REVIEWED | {"created_by": "bea"}),
+    ("version_is_not_reviewed_by_its_sender", insert_document_version, REVIEWED | {"maker_id": "bea"}),
+    ("rejected_version_says_why", insert_document_version, REVIEWED | {"status": "rejected"}),
+    ("rejected_version_says_why", insert_document_version, {"rejection_code": "BLURRED"}),
+    ("quality_is_a_percentage", insert_document_version, {"quality_score": -1}),
+    ("quality_is_a_percentage", insert_document_version, {"quality_score": 101}),
+    ("confidence_is_a_percentage", insert_document_version, {"extraction_confidence": -1}),
+    ("confidence_is_a_percentage", insert_document_version, {"extraction_confidence": 101}),
+    ("document_event_is_about_something", insert_document_event, {"requirement_id": None}),
+    ("document_event_type_is_known", insert_document_event, {"type": "forgotten"}),
+    ("document_event_notes_are_short", insert_document_event, {"notes": "n" * 2_001}),
+    ("rejection_code_is_a_name", insert_rejection_code, {"code": "blurred"}),
+    ("rejection_code_is_a_name", insert_rejection_code, {"code": "B"}),
+    ("rejection_code_is_a_name", insert_rejection_code, {"code": "B" * 64}),
+    ("rejection_messages_are_short", insert_rejection_code, {"client_message": "m" * 501}),
+    ("rejection_messages_are_short", insert_rejection_code, {"ops_message": "m" * 501}),
+    ("rejection_messages_are_short", insert_rejection_code, {"next_action": "m" * 501}),
+    ("rejection_messages_are_short", insert_rejection_code, {"category": ""}),
+    ("rejection_messages_are_short", insert_rejection_code, {"category": "c" * 51}),
+    ("translations_are_an_object", insert_rejection_code, {"translations": [1]}),
 ]
 
 
@@ -286,6 +486,7 @@ async def insert_unique_value(owner, entity_id):
 
 
 FOREIGN_KEYS = [
+    ("question_is_of_an_approval_request", insert_comment, QUESTION),
     ("manager_is_a_member", insert_member, {"manager_id": "nobody"}),
     ("api_key_belongs_to_a_member", insert_api_key, {"user_id": "nobody"}),
     ("api_key_was_made_by_a_key_of_the_org", insert_api_key, {"parent_id": NOBODY}),
@@ -305,6 +506,11 @@ FOREIGN_KEYS = [
     ("delivery_is_to_a_request", insert_delivery, {"request_id": NOBODY}),
     ("item_is_of_a_delivery", insert_item, {"delivery_id": NOBODY}),
     ("history_is_of_a_request", insert_history, {"request_id": NOBODY}),
+    ("document_belongs_to_another", insert_document, {"parent_id": NOBODY}),
+    ("document_is_for_a_requirement", insert_document, {"requirement_id": NOBODY}),
+    ("version_is_of_a_document", insert_document_version, {"document_id": NOBODY}),
+    ("version_has_a_file", insert_document_version, {"blob_id": NOBODY}),
+    ("upload_link_is_for_a_request", insert_upload_link, {"request_id": NOBODY}),
 ]
 
 
@@ -322,13 +528,21 @@ UNIQUES = [
     ("event_source_prefix_is_unique", insert_source, ["key_prefix"]),
     ("one_decision_per_seat", insert_stand_in, ["request_id", "seat_id"]),
     ("rule_name_is_unique", insert_rule, ["entity_type", "name"]),
+    ("saved_filter_name_is_unique", insert_filter, ["filter_of", "owner_id", "name"]),
     ("delivery_key_is_taken_once", insert_delivery, ["request_id", "key"]),
+    ("dead_message_is_kept_once", insert_dead_message, ["transport", "stream", "position", "hash"]),
     ("cargo_is_received_once", insert_item, ["request_id", "cargo"]),
+    ("document_is_required_once", insert_requirement, ["instance_id", "partition_id", "subject", "doc_type"]),
+    ("version_number_is_unique", insert_document_version, ["document_id", "version_no"]),
+    ("file_is_of_one_version", insert_version_with_file, ["blob_id"]),
 ]
 """Of each constraint, the columns beside the org that two rows must not share."""
 
 OPTIONAL = {"idempotency_key": "k"}
 """Columns that a blank row leaves open, and two open ones are not the same."""
+
+PARENTS = ("request_id", "seat_id", "document_id", "blob_id")
+"""Columns that name a row of the same org."""
 
 NAMES = """
 SELECT DISTINCT conname FROM pg_constraint WHERE connamespace = 'assent'::regnamespace AND contype = $1
@@ -355,7 +569,7 @@ async def test_unique_constraint_refuses_the_second_in_an_org(owner, constraint,
     same = {column: first[column] for column in columns}
     async with refused(owner, UNIQUE, constraint=constraint):
         await insert_row(owner, **same)
-    foreign = {column: value for column, value in same.items() if column not in ("request_id", "seat_id")}
+    foreign = {column: value for column, value in same.items() if column not in PARENTS}
     assert (await insert_row(owner, org_id="globex", **foreign))["org_id"] == "globex"
 
 

@@ -16,10 +16,10 @@ from assent.store.migrate import code_version, migrate
 from assent.store.upkeep import ensure_partitions
 from tests.postgres import SETTINGS, START, superuser_url
 from tests.rows import insert_step
-from tests.upgrades.releases import Release
+from tests.upgrades.releases import ReleaseFolder
 
 POOL = PoolUse(connections_max=10, lanes=6)
-PRESENT = Release.installed()
+PRESENT = ReleaseFolder.installed()
 
 
 @pytest.fixture
@@ -58,11 +58,17 @@ async def test_healthy_database_has_no_findings(connection: Connection) -> None:
 
 
 async def test_command_says_that_all_is_well_and_ends_with_zero(live: Database) -> None:
-    said = doctor(live.url)
+    said = doctor(live.url, ASSENT_SMTP_HOST="mail.example", ASSENT_SMTP_SENDER="assent@acme.example")
     assert (said.returncode, said.stderr) == (0, "")
     assert (
         said.stdout == "-- all is well: roles, grants, schema, extensions, clock, pool, partitions, timers\n"
     )
+
+
+async def test_missing_mail_server_is_a_note_and_no_finding(live: Database) -> None:
+    said = json.loads(doctor(live.url, "--json", ASSENT_SMTP_HOST="mail.example").stdout)
+    assert said["healthy"]
+    assert "ASSENT_SMTP_SENDER" in said["notes"][-1]
 
 
 def test_database_without_the_schema_is_sent_to_migrate(empty_database_url: str) -> None:

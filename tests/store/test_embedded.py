@@ -1,6 +1,7 @@
 """The embedded server: shared while a process uses it, stopped after the last one, however that ends."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -17,12 +18,14 @@ from assent.store.database import Database
 from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster, read_postmaster
 from assent.store.embedded.file_lock import FileLock
 from assent.store.embedded.guard import START_LOCK, guard
+from assent.store.embedded.programs import Account, account_for
 from assent.store.embedded.server import EmbeddedServer
 from assent.store.errors import StoreError
 from assent.store.failures import is_outage
 from assent.store.settings import Settings
 
 LONG_S = 30
+NO_ONES_UID = 65534
 
 
 @pytest.fixture
@@ -279,6 +282,47 @@ async def test_a_folder_that_no_socket_fits_in_gets_one_elsewhere_and_leaves_not
         assert socket_dir.stat().st_mode & 0o777 == 0o700
         assert await fetch(server, "select 1") == 1
     assert not socket_dir.exists()
+
+
+def passes(path, uid):
+    """Return whether a user reaches what is at a path."""
+    asked = subprocess.run(["test", "-e", path], user=uid, group=uid, extra_groups=(), cwd="/", check=False)
+    return asked.returncode == 0
+
+
+def test_a_closed_folder_lets_the_servers_account_pass_and_no_other():
+    with tempfile.TemporaryDirectory() as path:
+        closed, data = Path(path), Path(path) / "data"
+        data.touch()
+        mode = closed.stat().st_mode
+        account = account_for(data / "cluster")
+        account.let_through(data)
+        account.let_through(data)
+        if account.is_ours:
+            assert closed.stat().st_mode == mode
+            return
+        assert passes(data, account.uid)
+        assert not passes(data, NO_ONES_UID)
+        listing = subprocess.run(["ls", closed], user=account.uid, cwd="/", capture_output=True, check=False)
+        assert not listing.stdout
+        assert closed.stat().st_mode & 0o007 == 0
+        Account(NO_ONES_UID, NO_ONES_UID, is_ours=False).let_through(data)
+        assert passes(data, account.uid), "a second account takes nothing from the first"
+        assert passes(data, NO_ONES_UID)
+
+
+@pytest.mark.parametrize("left_out", ["no lists", "not on this system"])
+def test_where_no_folder_has_a_list_it_is_opened_to_pass(monkeypatch, left_out):
+    def refuse(*_):
+        raise OSError(errno.ENOTSUP, "no lists here")
+
+    if left_out == "no lists":
+        monkeypatch.setattr(os, "getxattr", refuse)
+    else:
+        monkeypatch.delattr(os, "setxattr")
+    with tempfile.TemporaryDirectory() as path:
+        Account(NO_ONES_UID, NO_ONES_UID, is_ours=False).let_through(Path(path) / "data")
+        assert Path(path).stat().st_mode & 0o007 == 0o001
 
 
 async def test_text_is_ordered_by_code_point(data_dir):

@@ -223,7 +223,7 @@ async def test_content_is_not_swapped_by_a_contract_version_that_nobody_publishe
     swapped = forged(bill, data={**bill["data"], "grand_total": 999}, contract_version=99)
     async with (
         database.transaction(ORG) as connection,
-        refused(connection, NOT_BY_THE_DOOR, saying="content hash"),
+        refused(connection, "AS006", saying="lives by version 1 of its contract"),
     ):
         await write_entities(connection, swapped | {"content_hash": bill["content_hash"]})
 

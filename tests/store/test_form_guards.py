@@ -25,6 +25,7 @@ ASKED = {
     "partition_id": "north",
     "title": "Another",
     "figure": 7,
+    "currency": "EUR",
     "schema_json": {"type": "array"},
     "answers": ["eaten"],
     "assignee": {"declared": {"user": "mallory"}},

@@ -6,6 +6,7 @@ import pytest
 
 from assent.store.errors import StoreError
 from assent.store.listen import Listener
+from tests.plain_sql import end_listeners
 
 LONG_S = 30
 """Long enough never to be the reason that a test passes."""
@@ -15,15 +16,6 @@ async def notify(database, *channels):
     async with database.transaction(None) as connection:
         for channel in channels:
             await connection.execute("select pg_notify($1, '')", channel)
-
-
-async def cut(database):
-    """End the listener's connection from the server's side; returns when it has ended."""
-    async with database.transaction(None) as connection:
-        return await connection.fetchval(
-            "select bool_and(pg_terminate_backend(pid, 10000)) from pg_stat_activity "
-            "where datname = current_database() and query ilike 'listen%'"
-        )
 
 
 async def test_a_notification_wakes_and_tells_its_channel(database):
@@ -53,7 +45,7 @@ async def test_a_name_is_taken_as_it_is_written(database):
 async def test_after_a_reconnect_every_channel_wakes_once_and_works_again(database):
     async with database.listen("events", "effects") as listener:
         for _ in range(3):
-            assert await cut(database)
+            assert await end_listeners(database)
             assert await listener.wait(LONG_S) == {"events", "effects"}
             await notify(database, "events")
             assert await listener.wait(LONG_S) == {"events"}
@@ -62,7 +54,7 @@ async def test_after_a_reconnect_every_channel_wakes_once_and_works_again(databa
 async def test_a_waiting_listener_is_woken_by_the_reconnect(database):
     async with database.listen("events") as listener:
         waiting = asyncio.create_task(listener.wait(LONG_S))
-        assert await cut(database)
+        assert await end_listeners(database)
         assert await waiting == {"events"}
 
 
@@ -76,4 +68,4 @@ async def test_leaving_while_the_server_is_away_ends_at_once(database):
     listener = database.listen("events")
     async with listener:
         listener._url = "postgresql://127.0.0.1:1/nothing"
-        assert await cut(database)
+        assert await end_listeners(database)

@@ -7,7 +7,14 @@ import pytest
 
 from tests.plain_sql import APPEND_ONLY, IDENTITY, acting_for, refused
 from tests.postgres import START
-from tests.rows import delete, insert_delivery, insert_item, insert_outside_request, update
+from tests.rows import (
+    delete,
+    insert_delivery,
+    insert_document_version,
+    insert_item,
+    insert_outside_request,
+    update,
+)
 
 ID = "0f0e0d0c-0b0a-4908-8706-050403020100"
 PUSH = "SELECT assent.push_result($1, $2, $3::jsonb, $4, $5)"
@@ -57,7 +64,7 @@ async def test_items_without_cargo_are_as_many_as_were_told(owner):
 
 
 async def push(connection, request_id, key="k", items=None):
-    given = [{"cargo": f"version://assent/{ID}"}] if items is None else items
+    given = [{"cargo": f"external://vault/{ID}"}] if items is None else items
     return await connection.fetchval(PUSH, request_id, key, given, "completed", None)
 
 
@@ -77,7 +84,7 @@ async def test_a_result_from_sql_is_kept_with_its_bundle_and_once(owner):
     assert bodies[kept[0]["id"]] == {
         "key": "a",
         "status": "completed",
-        "items": [{"cargo": f"version://assent/{ID}"}],
+        "items": [{"cargo": f"external://vault/{ID}"}],
         "error": None,
     }
 
@@ -89,7 +96,8 @@ async def test_a_result_for_a_request_that_has_ended_is_kept_as_late(owner):
     (kept,) = await owner.fetch(
         "SELECT * FROM assent.outside_request_deliveries JOIN assent.jobs USING (org_id, id)"
     )
-    assert (kept["status"], kept["late"], kept["ended_at"]) == ("done", True, START)
+    # A worker folds it: its documents may count still.
+    assert (kept["status"], kept["late"], kept["ended_at"]) == ("queued", True, None)
     assert await owner.fetchval("SELECT count(*) FROM assent.outside_request_history") == 1
 
 
@@ -121,3 +129,14 @@ async def test_a_bad_bundle_is_refused_with_what_was_expected(owner):
         with pytest.raises(asyncpg.InvalidParameterValueError, match="a completed item points to its cargo"):
             async with owner.transaction():
                 await push(owner, request["id"], items=[{"kind": "passport"}])
+
+
+async def test_result_that_points_to_no_version_is_refused_for_sql_too(owner):
+    request = await insert_outside_request(owner)
+    unknown = [{"cargo": f"version://assent/{ID}"}]
+    async with acting_for(owner, "acme"), refused(owner, "P0002", saying="a version that is not there"):
+        await push(owner, request["id"], items=unknown)
+    version = await insert_document_version(owner)
+    known = [{"cargo": f"version://assent/{version['id']}"}]
+    async with acting_for(owner, "acme"):
+        assert await push(owner, request["id"], items=known) == "accepted"

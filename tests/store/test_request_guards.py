@@ -35,6 +35,7 @@ ASKED = {
     "approvers": ["mallory"],
     "requested_by": "mallory",
     "due_at": START.replace(day=3),
+    "currency": "USD",
     "created_at": START.replace(day=3),
     "token_id": "7",
     "generation": 7,
@@ -56,6 +57,7 @@ STANDING = {
     "claimed_by": "bea",
     "claimed_at": START,
     "originators": ["ann", "bea"],
+    "questions": 1,
 }
 
 AT_ONCE = {"claimed_by": "claimed_at", "claimed_at": "claimed_by", "applied_step_id": "applied_at"}

@@ -22,7 +22,7 @@ from tests.rows import (
 
 OWN_ORG = "(org_id = ( SELECT assent.org_id() AS org_id))"
 
-ROWS_OF_NOBODY = {"schema_migrations", "schema_grants", "workflow_batches", "worker_leases"}
+ROWS_OF_NOBODY = {"schema_migrations", "schema_grants", "workflow_batches", "worker_leases", "declared_names"}
 """Tables of the owner alone: they have no org, and no role under row security sees a row of them."""
 
 UNGUARDED_TABLES = """
@@ -71,6 +71,10 @@ SELECT c.relname
 """
 
 
+OF_ALL_ORGS = {"entity_indexes"}
+"""Tables whose rows are for all orgs, and of none."""
+
+
 @pytest.fixture
 async def two_orgs(owner):
     """Acme and Globex, each with rows in every table."""
@@ -107,10 +111,13 @@ async def test_every_policy_compares_the_org_for_reading_and_for_writing(owner):
         assert found.pop((table, "rows_of_nobody")) == ["*", "false", None]
     shared = found.pop(("workflow_definitions", "definitions_of_all_orgs_are_readable"))
     assert shared == ["r", "(org_id = '*'::text)", None]
-    inserted = found.pop(("workflow_definitions", "definitions_of_all_orgs_are_the_owners (restrictive)"))
-    assert inserted == ["a", None, "(org_id <> '*'::text)"]
-    updated = found.pop(("workflow_definitions", "definitions_of_all_orgs_stay_the_owners (restrictive)"))
-    assert updated == ["w", "(org_id <> '*'::text)", "(org_id <> '*'::text)"]
+    assert found.pop(("entity_indexes", "indexes_of_all_orgs_are_readable")) == shared
+    assert found.pop(("rejection_codes", "rejection_codes_of_all_orgs_are_readable")) == shared
+    for table, rows in (("workflow_definitions", "definitions"), ("rejection_codes", "rejection_codes")):
+        inserted = found.pop((table, f"{rows}_of_all_orgs_are_the_owners (restrictive)"))
+        assert inserted == ["a", None, "(org_id <> '*'::text)"]
+        updated = found.pop((table, f"{rows}_of_all_orgs_stay_the_owners (restrictive)"))
+        assert updated == ["w", "(org_id <> '*'::text)", "(org_id <> '*'::text)"]
     for table, policy in (("jobs", "clients_see_tasks"), ("job_attempts", "clients_see_attempts_at_tasks")):
         narrowed = found.pop(
             (table, f"{policy} (restrictive)")
@@ -148,7 +155,7 @@ async def test_application_role_is_neither_above_row_security_nor_an_owner(owner
 
 
 async def test_org_sees_its_own_rows_and_no_others_in_every_table(two_orgs):
-    tables = await _names(two_orgs, READABLE, ENGINE_ROLE)
+    tables = [name for name in await _names(two_orgs, READABLE, ENGINE_ROLE) if name not in OF_ALL_ORGS]
     assert len(tables) > 15
     async with acting_for(two_orgs, "globex"):
         own = {table for table in tables if await _count(two_orgs, table, "globex") > 0}
@@ -159,8 +166,11 @@ async def test_org_sees_its_own_rows_and_no_others_in_every_table(two_orgs):
 async def test_without_an_org_nothing_is_visible(two_orgs):
     tables = await _names(two_orgs, READABLE, ENGINE_ROLE)
     async with acting_for(two_orgs, None):
-        visible = [t for t in tables if await two_orgs.fetchval(f"SELECT count(*) FROM assent.{t}") > 0]
-    assert visible == []
+        visible = {t: await two_orgs.fetchval(f"SELECT count(*) FROM assent.{t}") for t in tables}
+        of_all_orgs = await two_orgs.fetchval(
+            "SELECT count(*) FROM assent.rejection_codes WHERE org_id = '*'"
+        )
+    assert {table: number for table, number in visible.items() if number} == {"rejection_codes": of_all_orgs}
 
 
 async def test_foreign_rows_are_out_of_reach_of_update_and_delete(two_orgs):
@@ -223,6 +233,7 @@ async def test_rows_of_nobody_stay_hidden_even_where_somebody_granted_them(owner
     batch = "INSERT INTO assent.workflow_batches VALUES (gen_random_uuid(), '{}', '{}', assent.now())"
     await owner.execute(batch)
     await owner.execute("INSERT INTO assent.worker_leases VALUES (gen_random_uuid(), assent.now())")
+    await owner.execute("INSERT INTO assent.declared_names VALUES ('task:scan', assent.now())")
     for table in ROWS_OF_NOBODY:
         await owner.execute(f"GRANT SELECT ON assent.{table} TO assent_engine")
         assert await owner.fetchval(f"SELECT count(*) FROM assent.{table}") > 0

@@ -7,7 +7,7 @@ import pytest
 from assent.model.moves import MOVES, is_terminal
 from tests.plain_sql import STATUS, refusal_of, refused
 from tests.postgres import START
-from tests.rows import insert, update
+from tests.rows import insert, insert_document_version, update
 from tests.store.moves_sql import FILE, moves_as_sql
 
 WORKER = UUID(int=7)
@@ -22,11 +22,20 @@ ENDED_AT = {
 COLUMNS = {
     ("outside_requests", "partial"): {"received": 1},
     ("outside_requests", "completed"): {"received": 2},
+    ("document_requirements", "waived"): {"waived_by": "olga"},
+    ("document_requirements", "rejected"): {"rejection_code": "UNREADABLE"},
+    ("document_versions", "rejected"): {"rejection_code": "UNREADABLE"},
+    ("blobs", "deleting"): {"delete_at": START, "deleted_at": None},
+    ("blobs", "deleted"): {"delete_at": None, "deleted_at": START},
+    ("blobs", "uploading"): {"delete_at": None, "deleted_at": None},
+    ("blobs", "kept"): {"delete_at": None, "deleted_at": None},
 }
 """What a row of such a status has besides."""
 
 
 async def _insert_at(connection, table, status):
+    if table == "document_versions":
+        return await insert_document_version(connection, **_columns(table, status))
     return await insert(connection, table, **_columns(table, status))
 
 
@@ -37,6 +46,13 @@ def _columns(table, status):
         worker_id = WORKER if status == "running" else None
         return {"status": status, "worker_id": worker_id, "ended_at": START if ended else None}
     found = {"status": status} | COLUMNS.get((table, status), {})
+    if table == "document_requirements":
+        satisfied_at = START if status in ("verified", "waived") else None
+        known = {"request_id": WORKER, "version_id": WORKER, "waived_by": None, "satisfied_at": satisfied_at}
+        return known | found
+    if table == "document_versions":
+        is_reviewed = is_terminal(MOVES[table], status)
+        return found | ({"verified_by": "olga", "verified_at": START} if is_reviewed else {})
     if table not in ENDED_AT:
         return found
     return found | {ENDED_AT[table]: START if is_terminal(MOVES[table], status) else None}

@@ -8,6 +8,7 @@ import pytest
 from assent.model.actor import Actor, By
 from assent.store.clock import SYSTEM_CLOCK, MovedClock
 from assent.store.database import Database
+from assent.store.roles import ENGINE_ROLE
 from assent.store.settings import Settings
 from tests.postgres import START, superuser_url
 from tests.statements import StatementCounter
@@ -90,15 +91,33 @@ async def test_role_org_time_and_actor_end_with_the_transaction(database_url, en
     await database.close()
 
 
-async def test_entering_an_org_costs_one_statement(database, statement_counter):
+async def test_entering_an_org_costs_no_message_of_its_own(database, statement_counter):
     async with database.transaction("acme") as connection:
         await connection.fetchval("select 1")
     assert [sql.split()[0:3] for sql in statement_counter.statements] == [
-        ["BEGIN", "ISOLATION", "LEVEL"],
         ["/*", "enter_org", "*/"],
         ["select", "1"],
         ["COMMIT;"],
     ]
+
+
+@pytest.mark.parametrize("org_id", ["o'", "\\'; ROLLBACK; --", "$1 $5", "é 漢", "*/"])
+async def test_an_org_id_is_a_value_whatever_it_says(database, org_id):
+    async with database.transaction(org_id) as connection:
+        found = await connection.fetchrow("SELECT current_setting('assent.org_id'), current_user::text")
+    assert tuple(found) == (org_id, ENGINE_ROLE)
+
+
+async def test_a_transaction_that_cannot_be_entered_leaves_no_connection_in_it(database_url):
+    database = await Database.open(
+        database_url, settings=Settings(pool_connections_min=1, pool_connections_max=1)
+    )
+    with pytest.raises(asyncpg.PostgresError):
+        async with database.transaction("nul \x00"):
+            pytest.fail("expected an error at BEGIN")
+    async with database.transaction("acme") as connection:
+        assert await connection.fetchval("SELECT current_setting('assent.org_id')") == "acme"
+    await database.close()
 
 
 async def test_many_executions_count_as_many(accounts, statement_counter):

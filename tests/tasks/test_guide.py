@@ -51,7 +51,11 @@ async def test_every_example_runs(database: Database) -> None:
         if row["type"] == "report.build"
     }
     assert found == {("May", "cancelled"), ("June", "queued"), ("July", "queued"), ("August", "queued")}
-    assert await tasks_worker.work() == {"done": 4, "dead": 1, "retrying": 1}
+    photos = await tasks_worker.submit("photo.analyse", {"photos": ["a", "bc"]})
+    printed = await tasks_worker.submit("report.print", {"month": "May"})
+    assert await tasks_worker.work() == {"done": 7, "dead": 1, "retrying": 1, "blocked": 1, "background": 1}
+    await tasks_worker.runtime.org(ORG).tasks.complete(printed, {"pages": 12})
+    assert (await tasks_worker.runtime.org(ORG).tasks.get(photos)).output == 3
     assert [await connection.fetchval(f"SELECT count(*) FROM {t}") for t in ("orders", "bookings")] == [1, 1]  # noqa: S608
     await connection.close()
     await tasks_worker.duty.finish()

@@ -46,7 +46,7 @@ async def test_a_task_runs_and_its_output_is_kept(app: App, open_tasks_worker: O
     assert (attempt["outcome"], attempt["error"]) == ("done", None)
 
 
-class Order(BaseModel):
+class OrderInput(BaseModel):
     number: int
     lines: list[str] = []
 
@@ -60,15 +60,15 @@ async def test_a_model_or_a_dataclass_is_the_whole_input_and_may_be_the_output(
     app: App, open_tasks_worker: OpenTasksWorker
 ) -> None:
     @app.task("tests.pack")
-    async def pack(order: Order) -> Parcel:
+    async def pack(order: OrderInput) -> Parcel:
         return Parcel(order.number * 1.5)
 
     @app.task("tests.send")
-    def send(parcel: Parcel) -> Order:
-        return Order(number=int(parcel.weight))
+    def send(parcel: Parcel) -> OrderInput:
+        return OrderInput(number=int(parcel.weight))
 
     tasks_worker = open_tasks_worker()
-    await tasks_worker.submit("tests.pack", Order(number=2))
+    await tasks_worker.submit("tests.pack", OrderInput(number=2))
     await tasks_worker.submit("tests.send", {"weight": 3})
     assert await tasks_worker.work() == {"done": 2}
     outputs = [(await tasks_worker.attempts(row["id"]))[0]["output"] for row in await tasks_worker.rows()]

@@ -22,7 +22,7 @@ from tests.workers import OpenTasksWorker, TasksWorker
 from tests.world import ANN, ORG, count
 
 
-class Report(BaseModel):
+class ReportInput(BaseModel):
     month: str
     pages: int = 1
 
@@ -30,7 +30,7 @@ class Report(BaseModel):
 @pytest.fixture
 def tasks_worker(app: App, open_tasks_worker: OpenTasksWorker) -> TasksWorker:
     @app.task("report.build", attempts_max=5, priority=100)
-    async def build(report: Report) -> int:
+    async def build(report: ReportInput) -> int:
         return report.pages
 
     @app.task("report.send")
@@ -40,7 +40,7 @@ def tasks_worker(app: App, open_tasks_worker: OpenTasksWorker) -> TasksWorker:
 
 
 async def test_a_task_has_what_its_type_declares(tasks_worker: TasksWorker, clock: MovedClock) -> None:
-    await tasks_worker.submit("report.build", Report(month="May"), actor=ANN)
+    await tasks_worker.submit("report.build", ReportInput(month="May"), actor=ANN)
     row = await tasks_worker.row()
     expected = {
         "input": {"month": "May", "pages": 1},

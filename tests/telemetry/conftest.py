@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from assent.app import App
 from assent.telemetry.configure import stop_looking, use_metrics, use_tracing
 from tests.telemetry.application import app as orders_app
-from tests.telemetry.seen import Counted, Spans
+from tests.telemetry.seen import MetricCounts, Spans
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +32,11 @@ def spans() -> Spans:
 
 
 @pytest.fixture
-def counted() -> Counted:
+def counted() -> MetricCounts:
     """What this process has counted."""
     registry = CollectorRegistry()
     use_metrics(registry)
-    return Counted(registry)
+    return MetricCounts(registry)
 
 
 @pytest.fixture

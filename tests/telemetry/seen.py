@@ -63,7 +63,7 @@ class Spans:
         return dict(self.one(name).attributes or {})
 
 
-class Counted:
+class MetricCounts:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
 

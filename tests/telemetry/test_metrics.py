@@ -12,12 +12,13 @@ from assent.operations.metrics_page import MetricsPage
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import DutyRun, RunResult
+from assent.worker.duty import DutyRun, RunResult, WorkerContext
 from assent.worker.instrumentation import watch_run
+from assent.worker.timers import Timeouts
 from tests.authored import END, arrows, call, form, invoice_contract, script
-from tests.receiver import Receiver, Reply
+from tests.receiver import Receiver, ReceiverReply
 from tests.telemetry.application import enlarge, order_that_is_watched
-from tests.telemetry.seen import Counted
+from tests.telemetry.seen import MetricCounts
 from tests.workers import open_effects_worker
 from tests.world import (
     ANN,
@@ -37,7 +38,7 @@ LINE = [script("a"), script("b"), END]
 
 
 async def test_events_and_steps_are_counted_with_how_long_they_took(
-    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+    runtime: Runtime, database: Database, clock: MovedClock, counted: MetricCounts
 ) -> None:
     await publish_steps(database, "line", LINE, arrows("a", "b", "end"))
     await runtime.org(ORG, ANN).instances.start_many("line", [{}, {}, {}])
@@ -52,7 +53,7 @@ async def test_events_and_steps_are_counted_with_how_long_they_took(
 
 
 async def test_step_that_rested_says_how_long(
-    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+    runtime: Runtime, database: Database, clock: MovedClock, counted: MetricCounts
 ) -> None:
     await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end"))
     view = await runtime.org(ORG, ANN).instances.start("asking")
@@ -63,8 +64,33 @@ async def test_step_that_rested_says_how_long(
     assert counted("assent_steps_total", kind="form", status="completed") == 1
 
 
+@pytest.mark.parametrize("to", [None, "late"])
+async def test_workflow_whose_time_is_over_is_counted_and_leaves_a_line(
+    to: str | None,
+    runtime: Runtime,
+    clock: MovedClock,
+    counted: MetricCounts,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    database, steps = runtime.database, [form("ask"), form("late"), END]
+    ways = [
+        *arrows("ask", "late", event="later"),
+        *arrows("ask", "end", event="done"),
+        *arrows("late", "end"),
+    ]
+    await publish_steps(database, "slow", steps, ways, timeout="72h", **({"on_timeout": to} if to else {}))
+    view = await runtime.org(ORG, ANN).instances.start("slow")
+    clock.advance(timedelta(hours=72))
+    await Timeouts(WorkerContext(database)).run_once()
+    await drain(runtime)
+    assert counted("assent_timeouts_total", definition="slow") == 1
+    (line,) = [one.__dict__ for one in caplog.records if one.message == "the time of a workflow is over"]
+    assert (line["org_id"], line["instance_id"], line["to"]) == (ORG, str(view.id), to)
+    assert (line["definition"], line["definition_version"]) == ("slow", 1)
+
+
 async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
-    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+    runtime: Runtime, database: Database, clock: MovedClock, counted: MetricCounts
 ) -> None:
     steps = [call("it", "tests.log", input={"fails": "workflow.fails"}), END]
     await publish_steps(database, "bad", steps, arrows("it", "end"))
@@ -80,7 +106,7 @@ async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
 
 
 async def test_command_that_is_refused_counts_no_step(
-    runtime: Runtime, database: Database, counted: Counted
+    runtime: Runtime, database: Database, counted: MetricCounts
 ) -> None:
     await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end"))
     view = await runtime.org(ORG, ANN).instances.start("asking")
@@ -90,11 +116,11 @@ async def test_command_that_is_refused_counts_no_step(
 
 
 async def test_effects_are_counted_by_what_became_of_them(
-    app: App, runtime: Runtime, clock: MovedClock, counted: Counted, receiver: Receiver
+    app: App, runtime: Runtime, clock: MovedClock, counted: MetricCounts, receiver: Receiver
 ) -> None:
     database = runtime.database
     entity = await order_that_is_watched(runtime, receiver.url)
-    receiver.will(Reply(503))
+    receiver.will(ReceiverReply(503))
     await enlarge(runtime, entity)
     await drain(runtime)
     effects_worker = open_effects_worker(app, database)
@@ -109,7 +135,7 @@ async def test_effects_are_counted_by_what_became_of_them(
     assert counted("assent_effect_latency_seconds_sum", effect_type="webhook") == 600
 
 
-async def test_duties_are_counted_with_their_errors(counted: Counted) -> None:
+async def test_duties_are_counted_with_their_errors(counted: MetricCounts) -> None:
     watch_run(DutyRun("timers", 0.5, RunResult(3)))
     watch_run(DutyRun("timers", 0.5, RunResult(), ValueError("no")))
     watch_run(DutyRun("released", 0.1, RunResult(3, parts={"events": 2, "effects": 1})))
@@ -124,7 +150,7 @@ async def test_duties_are_counted_with_their_errors(counted: Counted) -> None:
 
 
 async def test_approvals_are_counted_when_asked_and_when_they_end(
-    database: Database, counted: Counted
+    database: Database, counted: MetricCounts
 ) -> None:
     await found_acme_with_invoices(database)
     runtime = App([invoice_contract()]).runtime(database)
@@ -143,7 +169,7 @@ async def test_approvals_are_counted_when_asked_and_when_they_end(
 
 
 async def test_paused_instances_are_counted_by_code_and_definition_until_they_go_on(
-    runtime: Runtime, database: Database, counted: Counted
+    runtime: Runtime, database: Database, counted: MetricCounts
 ) -> None:
     seconds = [100.0]
     page = MetricsPage(database, lambda: seconds[0])
@@ -165,7 +191,7 @@ async def test_paused_instances_are_counted_by_code_and_definition_until_they_go
 
 
 async def test_page_has_the_queues_and_asks_for_them_now_and_then(
-    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+    runtime: Runtime, database: Database, clock: MovedClock, counted: MetricCounts
 ) -> None:
     seconds = [100.0]
     page = MetricsPage(database, lambda: seconds[0])
@@ -185,7 +211,7 @@ async def test_page_has_the_queues_and_asks_for_them_now_and_then(
 
 @pytest.mark.without_twin("it takes a table away")
 async def test_page_answers_while_the_database_does_not(
-    runtime: Runtime, database: Database, counted: Counted
+    runtime: Runtime, database: Database, counted: MetricCounts
 ) -> None:
     seconds = [100.0]
     page = MetricsPage(database, lambda: seconds[0])

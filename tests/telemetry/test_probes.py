@@ -12,7 +12,7 @@ from assent.worker.probes import Probes, ProbeSettings
 from tests.processes.commands import run_worker, worker
 from tests.rows import insert_step
 from tests.settings import read_from
-from tests.telemetry.seen import Counted
+from tests.telemetry.seen import MetricCounts
 
 ANY = ProbeSettings(port=0)
 
@@ -68,7 +68,9 @@ async def test_port_that_is_taken_is_said_plainly(database: Database) -> None:
     assert "Traceback" not in error
 
 
-async def test_database_that_is_away_is_not_ready_and_yet_alive(database: Database, counted: Counted) -> None:
+async def test_database_that_is_away_is_not_ready_and_yet_alive(
+    database: Database, counted: MetricCounts
+) -> None:
     async with Probes(database).serving(ANY) as port:
         assert (await get(port, "/readyz")).status_code == 200
         await database.close()

@@ -17,7 +17,7 @@ from assent.store.database import Database
 from assent.telemetry import is_sampled, is_traceparent, scope, span
 from assent.telemetry.configure import use_tracing
 from tests.authored import END, arrows, call, script
-from tests.receiver import Receiver, Reply
+from tests.receiver import Receiver, ReceiverReply
 from tests.telemetry.application import enlarge, order_that_is_watched, traces_in
 from tests.telemetry.seen import Spans, parent_id, span_id, trace_id, traceparent, traces
 from tests.workers import open_effects_worker, second_worker
@@ -271,7 +271,7 @@ async def test_attempt_that_is_not_delivered_says_its_code(
     app: App, runtime: Runtime, database: Database, spans: Spans, receiver: Receiver
 ) -> None:
     entity = await order_that_is_watched(runtime, receiver.url)
-    receiver.will(Reply(503))
+    receiver.will(ReceiverReply(503))
     await enlarge(runtime, entity)
     effects_worker = open_effects_worker(app, database)
     await effects_worker.work()

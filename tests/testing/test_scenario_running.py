@@ -1,13 +1,15 @@
 """Every kind of step does what it says; whatever goes otherwise fails, and the report says what, where and for whom."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assent.app import App
 from assent.compiler.source import read_sources
-from assent.testing.scenarios.suite import run_scenario
-from tests.testing.written import CREATED, NOTE, SUBMITTED, read, run
+from assent.testing.sandbox import Sandbox
+from assent.testing.scenarios.suite import ScenarioResult, find_scenarios, run_scenario
+from tests.testing.written import COMPANY, CREATED, NOTE, SUBMITTED, read, run, scenario_text
 
 STARTED = "- {as: ann, start: desk.job, data: {number: 7}}\n"
 FORM = "- {as: ann, start: desk.form}\n"
@@ -48,6 +50,32 @@ GOOD = {
 - {as: rob, delegate: {to: zoe}}
 - {as: zoe, approve: reader, on_behalf_of: rob}
 - {expect: {state: signed}}""",
+    "delegate later": SUBMITTED
+    + """\
+- {people: {zoe: [guest]}}
+- {as: rob, delegate: {to: zoe, from: 2h, until: 1d}}
+- {as: zoe, approve: reader, on_behalf_of: rob, refused: POLICY_DENIED}
+- {wait: 1h}
+- {as: zoe, approve: reader, on_behalf_of: rob, refused: POLICY_DENIED}
+- {wait: 1h}
+- {as: zoe, approve: reader, on_behalf_of: rob}
+- {expect: {state: signed}}""",
+    "delegate for a while": SUBMITTED
+    + """\
+- {people: {zoe: [guest]}}
+- {as: rob, delegate: {to: zoe, from: 1h, until: 2h}}
+- {wait: 2h}
+- {as: zoe, approve: reader, on_behalf_of: rob, refused: POLICY_DENIED}""",
+    "rules that come later": CREATED
+    + """\
+- rules:
+    - {name: short, entity_type: note, action: submit, timing: before, condition: "entity.pages > 9", outcome: deny,
+       then: {message: too long}}
+- {as: ann, update: {pages: 10}}
+- {as: ann, submit: {}, refused: RULE_DENIED}
+- {as: ann, update: {pages: 9}}
+- {as: ann, submit: {}}
+- {expect: {state: submitted}}""",
     "emit": STARTED + '- {emit: "desk:7", data: {}}\n- {expect: {status: completed}}',
     "wait and reply": STARTED
     + """\
@@ -187,6 +215,166 @@ async def test_void_approvals_are_told_and_a_void_that_should_not_be_fails(postg
     edited = SUBMITTED + "- {as: ann, update: {text: bye}}\n"
     assert (await run(f"{edited}- {{expect: {{state: amended, void: [reader]}}}}", postgres_url)).passed
     assert not (await run(f"{edited}- {{expect: {{void: []}}}}", postgres_url)).passed
+
+
+@pytest.mark.parametrize(
+    "ending", ["{as: oli, workflow: cancel, reason: no}", "{as: oli, workflow: fail, reason: no}"]
+)
+async def test_void_is_what_an_edit_made_void_and_not_what_ended_otherwise(
+    postgres_url: str, ending: str
+) -> None:
+    outcome = await run(f"{SUBMITTED}- {ending}\n- {{expect: {{void: []}}}}", postgres_url)
+    assert outcome.passed, outcome.text()
+
+
+BESIDE_EACH_OTHER = (
+    NOTE.split("---\n", maxsplit=1)[0]
+    + """---
+patch: note
+base: {entity_type: note, envelope_version: 1}
+slots:
+  slot:submitted_to_approved:
+    nodes:
+      - {id: fork, type: parallel_split}
+      - {id: reader, type: approval, approvers: {role: reader}}
+      - {id: editor, type: approval, approvers: {user: wim}}
+      - {id: both, type: parallel_join, mode: all}
+    edges:
+      - {from: in, to: fork}
+      - {from: fork, to: reader}
+      - {from: fork, to: editor}
+      - {from: reader, to: both, on: approved}
+      - {from: editor, to: both, on: approved}
+      - {from: both, to: out}
+"""
+)
+
+
+async def test_approval_that_another_no_made_useless_is_not_made_void_by_an_edit(postgres_url: str) -> None:
+    steps = SUBMITTED + "- {as: rob, approve: reader}\n- {as: wim, reject: editor}\n"
+    scenario, problems = read(f"{steps}- {{expect: {{state: draft, void: []}}}}")
+    assert scenario is not None, problems
+    sources = read_sources(BESIDE_EACH_OTHER, "note.yaml")
+    statuses: list[str] = []
+
+    async def look(sandbox: Sandbox) -> None:
+        async with sandbox.database.transaction(None) as connection:
+            rows = await connection.fetch("SELECT status FROM assent.approval_requests")
+            statuses.extend(row["status"] for row in rows)
+
+    outcome = await run_scenario(scenario, sources, server=postgres_url, look=look)
+    assert outcome.passed, outcome.text()
+    assert "void" in statuses
+
+
+RULED = f"""{COMPANY}\
+rules:
+  - {{name: polite, entity_type: note, action: create, timing: before, condition: "entity.text != 'hello'",
+     outcome: deny, then: {{message: say hello}}}}
+"""
+
+
+async def test_rules_hold_from_the_first_step(postgres_url: str) -> None:
+    steps = "- {as: ann, create: note, data: {text: bye}, refused: RULE_DENIED}\n" + CREATED
+    outcome = await run(steps, postgres_url, RULED)
+    assert outcome.passed, outcome.text()
+
+
+async def test_rule_that_could_not_be_applied_is_a_problem(postgres_url: str) -> None:
+    outcome = await run(CREATED, postgres_url, RULED.replace("entity.text", "entity.txt"))
+    assert [problem.code for problem in outcome.problems] == ["UNKNOWN_VARIABLE"]
+
+
+SHOP = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.bookings (
+  id bigint GENERATED ALWAYS AS IDENTITY, room integer NOT NULL, note uuid, paid boolean DEFAULT false);
+GRANT USAGE ON SCHEMA shop TO assent_engine;
+GRANT SELECT, INSERT ON shop.bookings TO assent_engine;
+"""
+
+
+def booking_app() -> App:
+    app = App()
+
+    @app.operation("desk.book")
+    async def book(connection: Any, arguments: Any) -> None:
+        await connection.execute("INSERT INTO shop.bookings (room) VALUES ($1)", arguments["room"])
+
+    return app
+
+
+BOOK = """\
+flow: desk.book
+version: 1
+start: book
+steps:
+  - {id: book, type: system, operation: {sdk: desk.book}, input: {room: workflow.room}}
+  - {id: done, type: terminal}
+transitions:
+  - {from: book, event: completed, to: done}
+"""
+
+
+async def booked(postgres_url: str, folder: Path, expected: str, steps: str = "") -> ScenarioResult:
+    (folder / "shop.ddl").write_text(SHOP, encoding="utf-8")
+    (folder / "book.yaml").write_text(BOOK, encoding="utf-8")
+    head = f"{COMPANY}sql: [shop.ddl]\ntables: {{shop.bookings: [{{room: 1, paid: true}}]}}\n"
+    written = (
+        f"- {{as: ann, start: desk.book, data: {{room: 7}}}}\n{steps}- {{expect: {{tables: {expected}}}}}"
+    )
+    (folder / "shop.scenario.yaml").write_text(scenario_text(written, head), encoding="utf-8")
+    (found,) = find_scenarios([folder])
+    return await found.run(booking_app(), server=postgres_url)
+
+
+async def test_tables_of_the_application_are_given_and_expected(postgres_url: str, tmp_path: Path) -> None:
+    outcome = await booked(
+        postgres_url, tmp_path, "{shop.bookings: [{room: 7, paid: false, id: 2}, {room: 1, paid: true}]}"
+    )
+    assert outcome.passed, outcome.text()
+    more = await booked(
+        postgres_url,
+        tmp_path,
+        "{shop.bookings: [{room: 1}, {room: 7}, {room: 3}]}",
+        "- {tables: {shop.bookings: [{room: 3}]}}\n",
+    )
+    assert more.passed, more.text()
+
+
+@pytest.mark.parametrize(
+    ("expected", "differences"),
+    [
+        ("{shop.bookings: [{room: 7}]}", [("shop.bookings", "1 rows")]),
+        ("{shop.bookings: []}", [("shop.bookings", "0 rows")]),
+        ("{shop.bookings: [{room: 7}, {room: 7}]}", [("shop.bookings", '{"room": 7}')]),
+        (
+            "{shop.bookings: [{room: 7}, {room: 1, paid: false}]}",
+            [("shop.bookings", '{"room": 1, "paid": false}')],
+        ),
+    ],
+)
+async def test_rows_that_are_otherwise_are_said(
+    postgres_url: str, tmp_path: Path, expected: str, differences: list[tuple[str, str]]
+) -> None:
+    outcome = await booked(postgres_url, tmp_path, expected)
+    assert outcome.failure is not None
+    found = [(one.what, one.expected) for one in outcome.failure.differences]
+    assert found == [(f"tables.{table}", text) for table, text in differences]
+
+
+async def test_table_that_is_not_there_fails_the_step(postgres_url: str, tmp_path: Path) -> None:
+    outcome = await booked(postgres_url, tmp_path, "{shop.rooms: []}")
+    assert outcome.failure is not None
+    assert "shop.rooms" in outcome.failure.message
+    (tmp_path / "shop.ddl").unlink()
+    (found,) = find_scenarios([tmp_path])
+    assert [(problem.code, problem.path) for problem in found.problems] == [("NOT_FOUND", ("sql", 0))]
+
+
+async def test_delegation_that_ends_before_it_begins_is_a_problem() -> None:
+    _, problems = read(CREATED + "- {as: rob, delegate: {to: eve, from: 2d, until: 1d}}")
+    assert [problem.code for problem in problems] == ["BAD_DATES"]
 
 
 REFUSALS = {

@@ -1,19 +1,21 @@
-"""Ordinary technical English: words that no page, docstring, comment or message uses, and one name per class."""
+"""Ordinary technical English: words that no page, docstring, comment or message uses; verbs; one name per class."""
 
 import ast
 import io
 import re
 import tokenize
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "assent"
 WORDS = re.compile(
-    r"\b(whoever|whomever|somebody|nobody|whom|told|anew|given up|what becomes of|answers with)\b",
+    r"\b(whoever|whomever|somebody|nobody|whom|told|anew|given up|answers with"
+    r"|(?:came|comes|became|becomes) of(?! the| a))\b",
     re.IGNORECASE,
 )
-DECLARATION_AND_HANDLER = ["engine/nodes", "model/nodes"]
+DECLARATION_AND_HANDLER = ["src/assent/engine/nodes", "src/assent/model/nodes"]
 CLAIMED_BY_NOBODY = re.compile(r"""(?<=["'])nobody(?=["'])""")
 """A value of the inbox's filter `claimed`, which clients of the HTTP API send."""
 FILTERED_BY_CLAIM = tuple(
@@ -38,7 +40,9 @@ def words_in(path: Path) -> list[str]:
 
 
 def sources() -> list[Path]:
-    return sorted(path for path in SOURCE.rglob("*") if path.suffix in (".py", ".sql", ".lark"))
+    folders = (SOURCE, ROOT / "bench", ROOT / "examples", ROOT / "deploy")
+    kinds = (".py", ".sql", ".lark", ".yaml", ".yml", ".sh", ".toml", ".conf")
+    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in kinds)
 
 
 def test_no_source_uses_the_words() -> None:
@@ -51,7 +55,7 @@ def test_no_page_uses_the_words() -> None:
         ROOT / "README.md",
         ROOT / "SECURITY.md",
         ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").rglob("*.md"),
+        *(page for folder in ("docs", "src", "bench", "examples") for page in (ROOT / folder).rglob("*.md")),
     ]
     found = {str(page.relative_to(ROOT)): words_in(page) for page in pages}
     assert {page: words for page, words in found.items() if words} == {}
@@ -60,15 +64,73 @@ def test_no_page_uses_the_words() -> None:
 def test_no_class_name_is_defined_twice() -> None:
     """Only a node kind may share one: its declaration in `model/nodes` and its handler in `engine/nodes`."""
     folders = defaultdict(list)
-    for path in SOURCE.rglob("*.py"):
+    for path in (
+        path for name in ("src", "tests", "bench", "examples") for path in (ROOT / name).rglob("*.py")
+    ):
         for statement in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(statement, ast.ClassDef):
-                folders[statement.name].append(path.relative_to(SOURCE).parent.as_posix())
+                folders[statement.name].append(path.relative_to(ROOT).parent.as_posix())
     twice = {name: found for name, found in folders.items() if len(found) > 1}
     assert {name: found for name, found in twice.items() if sorted(found) != DECLARATION_AND_HANDLER} == {}
+
+
+NOUNS = {
+    "a",
+    "an",
+    "the",
+    "what",
+    "whether",
+    "where",
+    "who",
+    "why",
+    "how",
+    "every",
+    "each",
+    "all",
+    "those",
+    "one",
+}
+"""First words of a docstring that says what comes back, and not what the function does."""
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def begins_with_a_noun(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    decorators = " ".join(map(ast.unparse, function.decorator_list))
+    if re.search(r"property\b|\.(query|command|unsigned)\(", decorators):
+        return False  # what a property is; what the documentation of a route says after its summary
+    docstring = ast.get_docstring(function)
+    return docstring is not None and docstring.split()[0].lower() in NOUNS
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for function in functions(path)
+        if begins_with_a_noun(function)
+    ]
+    assert found == []
 
 
 def test_a_word_would_be_noticed(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text('told = 1  # whoever asks\n"""Nobody is told."""\n')
     assert [word.lower() for word in words_in(file)] == ["whoever", "nobody", "told"]
+
+
+GLOSSARY_ROWS_MAX = 40
+ARCHITECTURE_LINES_MAX = 120
+"""Three screens."""
+
+
+def test_glossary_and_architecture_are_short_enough_to_be_read_first() -> None:
+    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|(?! *word *\||-).*", glossary, re.MULTILINE)
+    architecture = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert 20 < len(rows) <= GLOSSARY_ROWS_MAX
+    assert architecture.count("\n") <= ARCHITECTURE_LINES_MAX

@@ -3,8 +3,8 @@
 --
 -- Three roles. The owner runs this file, owns everything and is what workers connect as. assent_engine runs commands of
 -- people: it sees the rows of one org, cannot bypass row security, and gets each right by name. assent_client is what host
--- applications and reports join: it reads what was decided and how things stand, and calls three functions (emit_event,
--- submit_task, push_result). It reads no key, secret or kept reply, no queue, and no column in which a receiver's
+-- applications and reports join: it reads what was decided and how things stand, calls five functions (emit_event, submit_task,
+-- complete_task, fail_task, push_result), and inserts into one table (incoming_results). It reads no key, secret or kept reply, no queue, and no column in which a receiver's
 -- credentials, an outsider's response or an unfinished draft may stand. assent.store.roles makes both roles before this
 -- file runs. Each table's grants stand below the table.
 
@@ -52,6 +52,16 @@ BEGIN
   END IF;
 END
 $$;
+
+-- Raises an error with this code. For a statement that had no effect where it had to have one, and whose caller does not
+-- wait to hear how many rows it changed.
+CREATE FUNCTION assent.fail(code text, message text, detail text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.fail(text, text, text) TO assent_engine;
 
 -- Shows a table's rows only to their org. Every table with org_id is guarded by it; a test walks the catalogue.
 CREATE FUNCTION assent.guard_by_org(guarded regclass) RETURNS void
@@ -133,7 +143,7 @@ RETURN new_status = ANY (CASE of_table
     WHEN 'paused' THEN ARRAY['cancelled', 'failed', 'running']
     ELSE '{}' END
   WHEN 'workflow_step_executions' THEN CASE old_status
-    WHEN 'pending' THEN ARRAY['cancelled', 'failed', 'running', 'skipped']
+    WHEN 'pending' THEN ARRAY['cancelled', 'completed', 'failed', 'running', 'skipped']
     WHEN 'running' THEN ARRAY['cancelled', 'completed', 'failed', 'skipped']
     ELSE '{}' END
   WHEN 'workflow_events_outbox' THEN CASE old_status
@@ -161,6 +171,25 @@ RETURN new_status = ANY (CASE of_table
   WHEN 'outside_requests' THEN CASE old_status
     WHEN 'pending' THEN ARRAY['cancelled', 'completed', 'expired', 'failed', 'partial']
     WHEN 'partial' THEN ARRAY['cancelled', 'completed', 'expired', 'failed']
+    ELSE '{}' END
+  WHEN 'document_requirements' THEN CASE old_status
+    WHEN 'missing' THEN ARRAY['received', 'requested', 'waived']
+    WHEN 'requested' THEN ARRAY['missing', 'received', 'waived']
+    WHEN 'received' THEN ARRAY['in_qa', 'missing', 'waived']
+    WHEN 'in_qa' THEN ARRAY['missing', 'rejected', 'verified', 'waived']
+    WHEN 'verified' THEN ARRAY['expired', 'missing', 'waived']
+    WHEN 'rejected' THEN ARRAY['missing', 'received', 'requested', 'waived']
+    WHEN 'expired' THEN ARRAY['missing', 'received', 'requested', 'waived']
+    WHEN 'waived' THEN ARRAY['missing']
+    ELSE '{}' END
+  WHEN 'document_versions' THEN CASE old_status
+    WHEN 'pending' THEN ARRAY['in_qa', 'rejected', 'verified']
+    WHEN 'in_qa' THEN ARRAY['rejected', 'verified']
+    ELSE '{}' END
+  WHEN 'blobs' THEN CASE old_status
+    WHEN 'uploading' THEN ARRAY['deleting', 'kept']
+    WHEN 'kept' THEN ARRAY['deleting']
+    WHEN 'deleting' THEN ARRAY['deleted']
     ELSE '{}' END
   WHEN 'jobs' THEN CASE old_status
     WHEN 'queued' THEN ARRAY['cancelled', 'done', 'running']
@@ -219,6 +248,8 @@ CREATE TABLE assent.audit_log (
 );
 CREATE INDEX audit_log_by_entity ON assent.audit_log (org_id, entity_id, id);
 CREATE INDEX audit_log_by_actor ON assent.audit_log (org_id, actor_id, id);
+-- Most actions are rare among those of every day: without this a page of one reads the org's whole log.
+CREATE INDEX audit_log_by_action ON assent.audit_log (org_id, action, id);
 CREATE INDEX audit_log_by_subject ON assent.audit_log (org_id, subject_id, id) WHERE subject_id IS NOT NULL;
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR DELETE ON assent.audit_log
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
@@ -247,9 +278,11 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(commands) c) AS asked (org);
   PERFORM FROM jsonb_array_elements(commands) c
-    WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task'), true);
+    WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task', 'document', 'requirement',
+                                                'comment', 'question', 'verb'), true);
   IF FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'AS002', MESSAGE = 'commands are to instances, events, effects, results and tasks',
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = 'commands are to instances, events, effects, results, tasks, documents, requirements, comments and questions',
       HINT = 'What is administered is noted by the database itself.';
   END IF;
   INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
@@ -401,6 +434,33 @@ SELECT assent.guard_by_org('assent.members');
 GRANT SELECT, INSERT, UPDATE, DELETE ON assent.members TO assent_engine;
 GRANT SELECT (org_id, user_id, kind, name, roles, manager_id, active, created_at, updated_at)
   ON assent.members TO assent_client;
+
+-- How a member is written to. Each sets their own; who has no row is written to at once, in the language of the org.
+CREATE TABLE assent.member_preferences (
+  org_id      text        NOT NULL,
+  user_id     text        NOT NULL,
+  language    text,                             -- null: that of the org
+  time_zone   text        NOT NULL,
+  mails       text        NOT NULL DEFAULT 'at_once', -- of mails that ask: when they come
+  digest_hour smallint    NOT NULL DEFAULT 8,   -- in the member's time zone
+  links_to    text,                             -- the address at which the member decides by links in mails; null: none
+  digested_on date        NOT NULL,             -- the member's day whose digest was sent, or is past
+  updated_at  timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT member_preferences_pkey PRIMARY KEY (org_id, user_id),
+  CONSTRAINT preferred_language_is_a_tag CHECK (language ~ '^[a-z]{2,3}(-[A-Z]{2})?$'),
+  CONSTRAINT preferred_mails_are_known CHECK (mails IN ('at_once', 'daily', 'none')),
+  CONSTRAINT digest_hour_is_of_a_day CHECK (digest_hour BETWEEN 0 AND 23),
+  CONSTRAINT links_go_to_an_address CHECK (length(links_to) <= 1000 AND NOT assent.is_blank(links_to))
+);
+CREATE INDEX preferences_of_digests ON assent.member_preferences (org_id, user_id) WHERE mails = 'daily';
+-- Not by the day of the last digest, which the worker writes.
+CREATE TRIGGER preferences_are_audited AFTER INSERT OR DELETE OR UPDATE OF language, time_zone, mails, digest_hour, links_to
+  ON assent.member_preferences FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('preferences', 'create', 'delete', 'user_id', '',
+    'language time_zone mails digest_hour links_to');
+SELECT assent.guard_by_org('assent.member_preferences');
+GRANT SELECT, INSERT, UPDATE (language, time_zone, mails, digest_hour, links_to, digested_on, updated_at)
+  ON assent.member_preferences TO assent_engine;
 
 CREATE TABLE assent.role_capabilities (
   org_id     text NOT NULL,
@@ -726,10 +786,14 @@ CREATE TABLE assent.entities (
   CONSTRAINT edit_window_is_known CHECK (edit_window IN ('editable', 'amend_only', 'locked')),
   CONSTRAINT amendment_is_of_an_entity FOREIGN KEY (org_id, amended_from_id) REFERENCES assent.entities (org_id, id)
 ) WITH (fillfactor = 80); -- room for versions and windows to be updated in place
-CREATE INDEX entities_by_state ON assent.entities (org_id, entity_type, state);
+-- Lists go by the time of creation; a condition on one value narrows them down without changing that order. No column of
+-- them but the state and the time of the change ever changes.
+CREATE INDEX entities_by_created ON assent.entities (org_id, entity_type, created_at, id);
+CREATE INDEX entities_by_state ON assent.entities (org_id, entity_type, state, created_at, id);
+CREATE INDEX entities_by_partition ON assent.entities (org_id, entity_type, partition_id, created_at, id)
+  WHERE partition_id IS NOT NULL;
+CREATE INDEX entities_by_updated ON assent.entities (org_id, entity_type, updated_at, id);
 CREATE INDEX entities_by_amended ON assent.entities (org_id, amended_from_id) WHERE amended_from_id IS NOT NULL;
--- Lists go by id, newest first; neither column ever changes, so that updates in place stay possible.
-CREATE INDEX entities_by_type ON assent.entities (org_id, entity_type, id);
 SELECT assent.guard_by_org('assent.entities');
 GRANT SELECT ON assent.entities TO assent_engine, assent_client;
 
@@ -752,6 +816,9 @@ CREATE TRIGGER versions_are_append_only BEFORE UPDATE OR DELETE ON assent.entity
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER versions_are_never_emptied BEFORE TRUNCATE ON assent.entity_versions
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+-- The first version is its creator's.
+CREATE INDEX entities_by_creator ON assent.entity_versions (org_id, entity_type, created_by, created_at, entity_id)
+  WHERE version = 1;
 SELECT assent.guard_by_org('assent.entity_versions');
 GRANT SELECT ON assent.entity_versions TO assent_engine, assent_client;
 
@@ -768,6 +835,78 @@ CREATE TABLE assent.unique_values (
 );
 CREATE INDEX unique_values_by_entity ON assent.unique_values (org_id, entity_id);
 SELECT assent.guard_by_org('assent.unique_values');
+
+-- The indexes of an entity type, as its newest published contract declares them, for all orgs (`*`). Writers are refused, and
+-- try again, if the stamp is not the one that they know. `ready` are the fields whose values are there for every entity; a
+-- worker builds the others. It begins when every transaction has ended that could have written without knowing of them:
+-- `barrier` is the first transaction id that could not.
+CREATE TABLE assent.entity_indexes (
+  org_id           text        NOT NULL,
+  entity_type      text        NOT NULL,
+  contract_version integer     NOT NULL,
+  stamp            bigint      NOT NULL,
+  fields           jsonb       NOT NULL,   -- field → type
+  searched         text[]      NOT NULL,
+  ready            text[]      NOT NULL,   -- fields, and * for the words
+  built            boolean     NOT NULL,
+  barrier          xid8,
+  at_org           text,                   -- how far the worker has come
+  at_id            uuid,
+  done             bigint      NOT NULL DEFAULT 0,
+  total            bigint,                 -- entities of the type when it began
+  changed_at       timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT entity_indexes_pkey PRIMARY KEY (org_id, entity_type),
+  CONSTRAINT indexes_are_of_all_orgs CHECK (org_id = '*')
+);
+SELECT assent.guard_by_org('assent.entity_indexes');
+CREATE POLICY indexes_of_all_orgs_are_readable ON assent.entity_indexes FOR SELECT USING (org_id = '*');
+GRANT SELECT ON assent.entity_indexes TO assent_engine;
+
+-- Values of indexed fields as texts that sort as the values do, one row each and the empty text for none; and the words of
+-- searched fields, under the field `*`. Only write_entities and the worker that builds an index write it. No foreign key:
+-- entities are never deleted, and its check would cost as much as the row.
+CREATE TABLE assent.indexed_values (
+  org_id      text        NOT NULL,
+  entity_type text        NOT NULL,
+  field       text        NOT NULL,
+  value       text        NOT NULL COLLATE "C",
+  created_at  timestamptz NOT NULL,        -- of the entity: lists of one value go by it
+  entity_id   uuid        NOT NULL,
+  CONSTRAINT indexed_values_pkey PRIMARY KEY (org_id, entity_type, field, value, created_at, entity_id)
+);
+CREATE INDEX indexed_values_by_entity ON assent.indexed_values (org_id, entity_id, field, value);
+SELECT assent.guard_by_org('assent.indexed_values');
+GRANT SELECT ON assent.indexed_values TO assent_engine;
+
+-- Replaces the indexed values of entities: `indexed` is field → texts, of the fields that are to be replaced.
+CREATE FUNCTION assent.replace_indexed_values(changes jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  DELETE FROM assent.indexed_values v
+   USING jsonb_to_recordset(changes) AS c (org_id text, entity_id uuid, indexed jsonb)
+   WHERE v.org_id = c.org_id AND v.entity_id = c.entity_id AND c.indexed ? v.field AND NOT c.indexed -> v.field ? v.value;
+  INSERT INTO assent.indexed_values (org_id, entity_type, field, value, created_at, entity_id)
+  SELECT c.org_id, e.entity_type, f.key, t.value, e.created_at, c.entity_id
+    FROM jsonb_to_recordset(changes) AS c (org_id text, entity_id uuid, indexed jsonb)
+    JOIN assent.entities e ON e.org_id = c.org_id AND e.id = c.entity_id
+   CROSS JOIN LATERAL jsonb_each(c.indexed) f
+   CROSS JOIN LATERAL jsonb_array_elements_text(f.value) t
+  ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- The last number that each series has given out; a period, such as a year, begins at one. Only draw_numbers writes it. The
+-- row stays locked until the transaction ends: a number that is not committed is the next one's, so there are no gaps.
+CREATE TABLE assent.number_series (
+  org_id      text   NOT NULL,
+  entity_type text   NOT NULL,
+  field       text   NOT NULL,
+  period      text   NOT NULL,                  -- 2026-11, 2026, or empty
+  last_number bigint NOT NULL,
+  CONSTRAINT number_series_pkey PRIMARY KEY (org_id, entity_type, field, period),
+  CONSTRAINT numbers_count_from_one CHECK (last_number >= 1)
+);
+SELECT assent.guard_by_org('assent.number_series');
 
 -- What people mean by "the entity": its head, with the content of its current version.
 CREATE VIEW assent.current_entities WITH (security_invoker = true) AS
@@ -807,6 +946,14 @@ BEGIN
      IS DISTINCT FROM
      (OLD.org_id, OLD.id, OLD.entity_type, OLD.partition_id, OLD.amended_from_id, OLD.created_at) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('entity %s keeps its identity', OLD.id);
+  END IF;
+  IF NEW.contract_version <> OLD.contract_version AND EXISTS (
+       SELECT FROM assent.workflow_definitions d
+        WHERE d.org_id = '*' AND d.definition_kind = 'envelope' AND d.key = OLD.entity_type
+          AND d.version = OLD.contract_version) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006',
+      MESSAGE = format('entity %s lives by version %s of its contract, not by %s', OLD.id, OLD.contract_version,
+                       NEW.contract_version);
   END IF;
   IF current_setting('assent.door', true) = 'advance' THEN
     IF (NEW.version, NEW.state, NEW.data_hash, NEW.content_hash)
@@ -974,6 +1121,11 @@ CREATE CONSTRAINT TRIGGER states_are_reached_through_their_gates AFTER UPDATE ON
 CREATE FUNCTION assent.void_approvals_of_old_content() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
+  -- Most updates move a window, or write fields of the workflow: asking first costs them less than an update of nothing.
+  PERFORM FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id WHERE n.content_hash <> o.content_hash;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
   WITH edited AS MATERIALIZED (
     SELECT n.org_id, n.id, n.version, n.updated_at FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id
      WHERE n.content_hash <> o.content_hash
@@ -1043,6 +1195,26 @@ END
 $$;
 GRANT EXECUTE ON FUNCTION assent.lock_entities(text[], uuid[]) TO assent_engine;
 
+-- Draws numbers for entities that the caller writes next in its transaction: `amount` of each series, and returns the last.
+-- Counters are locked in the order of their keys.
+CREATE FUNCTION assent.draw_numbers(draws jsonb)
+RETURNS TABLE (org_id text, entity_type text, field text, period text, last_number bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT d ->> 'org_id' FROM jsonb_array_elements(draws) d) AS asked (org);
+  RETURN QUERY
+  INSERT INTO assent.number_series AS s (org_id, entity_type, field, period, last_number)
+  SELECT d.org_id, d.entity_type, d.field, d.period, d.amount
+    FROM jsonb_to_recordset(draws) AS d (org_id text, entity_type text, field text, period text, amount bigint)
+   WHERE d.amount >= 1
+   ORDER BY 1, 2, 3, 4
+  ON CONFLICT ON CONSTRAINT number_series_pkey DO UPDATE SET last_number = s.last_number + excluded.last_number
+  RETURNING s.org_id, s.entity_type, s.field, s.period, s.last_number;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.draw_numbers(jsonb) TO assent_engine;
+
 -- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
 -- in a set has its changes in successive layers; nearly always there is one layer.
 CREATE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
@@ -1052,8 +1224,11 @@ DECLARE
   wanted integer;
   written integer;
   disguised integer;
+  indexed jsonb;
   taken_field text;
 BEGIN
+  -- Before the stamps of indexes are looked at: the build of an index waits for all transactions that had an id then.
+  PERFORM pg_current_xact_id();
   PERFORM set_config('assent.door', 'mutate', true);
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
   PERFORM FROM jsonb_to_recordset(changes) AS c (layer integer, from_version integer, version integer)
@@ -1070,7 +1245,7 @@ BEGIN
         contract_version integer, partition_id text, from_version integer, version integer, from_state text,
         state text, data jsonb, data_hash text, content_hash text, edit_window text, instance_id uuid, written_by_instance uuid,
         amended_from_id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], on_behalf_of text[],
-        contributors text[], action text, changed jsonb, place text, reason text, channel text, trace_id text)
+        contributors text[], action text, changed jsonb, place text, reason text, channel text, trace_id text, index_stamp bigint)
        WHERE c.layer = current_layer
     ), created AS (
       INSERT INTO assent.entities (org_id, id, entity_type, contract_version, partition_id, state, version, data_hash,
@@ -1119,6 +1294,20 @@ BEGIN
     IF disguised > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'AS002',
         MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
+    END IF;
+    -- In a statement of its own, behind the one that waited for locks: it sees what was committed meanwhile.
+    PERFORM FROM (SELECT DISTINCT c.entity_type, c.index_stamp
+                    FROM jsonb_to_recordset(changes) AS c (entity_type text, index_stamp bigint)) k
+       LEFT JOIN assent.entity_indexes x ON x.org_id = '*' AND x.entity_type = k.entity_type
+      WHERE coalesce(x.stamp, 0) <> coalesce(k.index_stamp, 0);
+    IF FOUND THEN
+      RAISE serialization_failure USING MESSAGE = 'the indexes of an entity type have changed since they were read';
+    END IF;
+    IF changes @? '$[*].indexed ? (@ != null)' THEN
+      SELECT jsonb_agg(jsonb_build_object('org_id', c.org_id, 'entity_id', c.entity_id, 'indexed', c.indexed)) INTO indexed
+        FROM jsonb_to_recordset(changes) AS c (layer integer, org_id text, entity_id uuid, indexed jsonb)
+       WHERE c.layer = current_layer AND jsonb_typeof(c.indexed) = 'object';
+      PERFORM assent.replace_indexed_values(indexed);
     END IF;
     CONTINUE WHEN NOT changes @? '$[*].unique_values ? (@ != null)';
     DELETE FROM assent.unique_values u
@@ -1179,6 +1368,27 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION assent.set_edit_windows(jsonb) TO assent_engine;
+
+-- Filters that people have saved under a name: a person's own, or the org's, which have no owner. A filter is of an entity
+-- type, or of the inbox.
+CREATE TABLE assent.saved_filters (
+  org_id     text        NOT NULL,
+  id         uuid        NOT NULL,
+  filter_of  text        NOT NULL,       -- an entity type, or inbox
+  owner_id   text        NOT NULL,       -- empty: shared with the org
+  name       text        NOT NULL,
+  filter     jsonb       NOT NULL,
+  saved_by   text        NOT NULL,
+  updated_at timestamptz NOT NULL,
+  CONSTRAINT saved_filters_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT saved_filter_name_is_unique UNIQUE (org_id, filter_of, owner_id, name),
+  CONSTRAINT saved_filter_is_an_object CHECK (jsonb_typeof(filter) = 'object')
+);
+CREATE INDEX saved_filters_by_name ON assent.saved_filters (org_id, filter_of, name, owner_id);
+CREATE TRIGGER saved_filters_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.saved_filters FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('saved_filter', 'create', 'delete', 'id', 'filter_of name', 'filter owner_id');
+SELECT assent.guard_by_org('assent.saved_filters');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.saved_filters TO assent_engine;
 -- file: 60_instances.sql
 -- Instances, their steps and the receipts of steps.
 --
@@ -1228,7 +1438,9 @@ CREATE UNIQUE INDEX one_active_instance_per_entity ON assent.workflow_instances 
   WHERE status IN ('running', 'paused');
 CREATE INDEX instances_by_entity ON assent.workflow_instances (org_id, entity_type, entity_id);
 CREATE INDEX instances_by_status ON assent.workflow_instances (org_id, status, updated_at);
-CREATE INDEX instances_paused ON assent.workflow_instances (workflow_id) WHERE status = 'paused';
+-- A page of some statuses is read status by status, newest first.
+CREATE INDEX instances_in_status ON assent.workflow_instances (org_id, status, id);
+CREATE INDEX instances_paused ON assent.workflow_instances (org_id, updated_at, id) WHERE status = 'paused';
 CREATE INDEX instances_by_definition ON assent.workflow_instances (org_id, definition_id);
 CREATE INDEX instances_by_subject ON assent.workflow_instances (org_id, subject_id, status);
 CREATE INDEX instances_to_expire ON assent.workflow_instances (expires_at)
@@ -1317,7 +1529,7 @@ $$;
 CREATE TRIGGER steps_keep_their_identity BEFORE UPDATE ON assent.workflow_step_executions
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_step_execution_updates();
 
--- What came of a step stays as it is once it has ended, but for evidence of what was sent, which is only added, and the mark
+-- The result of a step stays as it is once it has ended, but for evidence of what was sent, which is only added, and the mark
 -- that its approval was consumed. Workers, who are the owner, also put the evidence of a later attempt in the place of an
 -- earlier one's, when a dead letter is sent again; and reduce old outputs to fewer of the same keys, which then say so.
 CREATE FUNCTION assent.guard_ended_step() RETURNS trigger
@@ -1336,7 +1548,7 @@ BEGIN
     RETURN NEW;
   END IF;
   RAISE EXCEPTION USING ERRCODE = 'AS006',
-    MESSAGE = format('step %s has ended: what came of it stays, and only gains evidence', OLD.id);
+    MESSAGE = format('step %s has ended: its result stays, and only gains evidence', OLD.id);
 END
 $$;
 CREATE TRIGGER ended_steps_only_gain_evidence BEFORE UPDATE ON assent.workflow_step_executions
@@ -1398,6 +1610,37 @@ CREATE TABLE assent.step_compactions (
   CONSTRAINT step_compactions_pkey PRIMARY KEY (org_id)
 );
 SELECT assent.guard_by_org('assent.step_compactions');
+
+-- What compaction took out of the output of a step; reads of history put it back. One row per step, written once.
+CREATE TABLE assent.step_evidence (
+  org_id          text        NOT NULL,
+  step_created_at timestamptz NOT NULL,
+  step_id         uuid        NOT NULL,
+  instance_id     uuid        NOT NULL,
+  evidence        jsonb       NOT NULL,  -- compressed by pglz, which every server has; lz4 is an option of its build
+  CONSTRAINT step_evidence_pkey PRIMARY KEY (org_id, step_created_at, step_id),
+  CONSTRAINT step_evidence_is_an_object CHECK (jsonb_typeof(evidence) = 'object')
+);
+CREATE INDEX step_evidence_by_instance ON assent.step_evidence (org_id, instance_id);
+-- Append-only; delete_ended_instances alone deletes.
+CREATE TRIGGER step_evidence_is_append_only BEFORE UPDATE OR DELETE ON assent.step_evidence
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER step_evidence_is_never_emptied BEFORE TRUNCATE ON assent.step_evidence
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.step_evidence');
+GRANT SELECT ON assent.step_evidence TO assent_engine;
+
+-- Returns the output of a step as it was before compaction took evidence out of it. A dead letter that was sent again
+-- since has left evidence of its own, which stands beside what was taken out.
+CREATE FUNCTION assent.whole_output(output jsonb, taken_out jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN taken_out IS NULL THEN output ELSE
+           taken_out || (output - 'compacted')
+           || CASE WHEN taken_out ? 'evidence' AND output ? 'evidence'
+                THEN jsonb_build_object('evidence', taken_out -> 'evidence' || (output -> 'evidence')) ELSE '{}' END
+         END
+$$;
+GRANT EXECUTE ON FUNCTION assent.whole_output(jsonb, jsonb) TO assent_engine;
 -- file: 65_events.sql
 -- Events that advance instances, the receipts of events and effects, and the sources of events from outside.
 
@@ -1436,15 +1679,19 @@ CREATE INDEX events_of_org_to_retry ON assent.workflow_events_outbox (org_id, re
 -- The same of events under a key, which are of no instance yet.
 CREATE INDEX arrivals_of_org ON assent.workflow_events_outbox (org_id, created_at, id)
   WHERE status IN ('pending', 'failed') AND instance_id IS NULL;
--- What is open for an instance, in order: read under its lock, by workers and by commands.
+-- What is open for an instance, in order: read under its lock, by workers and by commands. Their statements say NOT IN too,
+-- which matches no other index: by the statistics of a quiet server nothing is open, and events_to_process, with whatever is
+-- open in all orgs, looks as good.
 CREATE INDEX events_of_instance_to_process ON assent.workflow_events_outbox (org_id, instance_id, created_at, id)
-  WHERE status IN ('pending', 'failed');
+  WHERE status NOT IN ('completed', 'dead', 'processing');
 -- Which expiries were emitted.
 CREATE INDEX events_of_expiry ON assent.workflow_events_outbox (org_id, instance_id)
   WHERE event_type = 'on_expired';
 CREATE INDEX events_claimed ON assent.workflow_events_outbox (claimed_at) WHERE status = 'processing';
 -- Finished rows by age, for pruning.
 CREATE INDEX events_completed ON assent.workflow_events_outbox (completed_at) WHERE status = 'completed';
+-- The same of one org, for its latency.
+CREATE INDEX events_of_org_completed ON assent.workflow_events_outbox (org_id, completed_at) WHERE status = 'completed';
 -- Dead letters are found without reading the events that went well.
 CREATE INDEX events_dead ON assent.workflow_events_outbox (org_id, created_at, id) WHERE status = 'dead';
 CREATE TRIGGER event_status_moves_forward BEFORE UPDATE ON assent.workflow_events_outbox
@@ -1557,6 +1804,102 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION assent.emit_event(text, jsonb, text) TO assent_engine, assent_client;
+
+-- The claims of workers. Each goes from org to org by one step in an index. A server that was quiet has statistics by which
+-- nothing is open: then sorting whatever is open looks as cheap to PostgreSQL as the first row by index, and each step reads the
+-- whole backlog. So sorts are no choice here, and with that the plan is the same for all arguments and made once a session.
+
+-- Locks instances with events that are due and whose locks are free, of the first orgs behind one that have such events: each
+-- org a fair share of the batch, oldest first. Every org that was looked at is in the answer, also where all its instances are
+-- busy; so the caller knows where to go on. Two workers never claim the same. New events of before `since` are not looked at: the
+-- index still has an entry of each that was processed while another session's snapshot may see it.
+CREATE FUNCTION assent.claim_instances(batch_max integer, behind text, since timestamptz)
+RETURNS TABLE (org_id text, instance_id uuid, created_at timestamptz)
+LANGUAGE plpgsql SET enable_sort = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE fresh (org_id, n) AS (
+    (SELECT org_id, 1 FROM assent.workflow_events_outbox
+      WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at IS NULL AND org_id > behind
+        AND created_at >= since
+      ORDER BY org_id, created_at, id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+             WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at IS NULL
+               AND e.org_id > fresh.org_id AND e.created_at >= since
+             ORDER BY e.org_id, e.created_at, e.id LIMIT 1), fresh.n + 1
+      FROM fresh WHERE fresh.org_id IS NOT NULL AND fresh.n < batch_max
+  ), retried (org_id, n) AS (
+    (SELECT org_id, 1 FROM assent.workflow_events_outbox
+      WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at < 'infinity'
+        AND retry_at <= (SELECT assent.now()) AND org_id > behind
+      ORDER BY org_id, retry_at LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+             WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at < 'infinity'
+               AND e.retry_at <= (SELECT assent.now()) AND e.org_id > retried.org_id
+             ORDER BY e.org_id, e.retry_at LIMIT 1), retried.n + 1
+      FROM retried WHERE retried.org_id IS NOT NULL AND retried.n < batch_max
+  ), org AS MATERIALIZED (
+    SELECT org_id FROM (SELECT org_id FROM fresh UNION SELECT org_id FROM retried) AS found
+     WHERE org_id IS NOT NULL ORDER BY org_id LIMIT batch_max
+  ), share AS (SELECT greatest(1, batch_max / greatest(1, count(*)::integer)) AS events FROM org)
+  SELECT org.org_id, due.instance_id, min(due.created_at) AS created_at
+    FROM org CROSS JOIN share LEFT JOIN LATERAL (
+      SELECT first.instance_id, first.created_at FROM (
+        -- Not sorted together: that would read all of a backlog. What is tried again was there before what is new.
+        (SELECT e.instance_id, NULL::timestamptz AS created_at FROM assent.workflow_events_outbox e
+          WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+            AND e.retry_at < 'infinity' AND e.retry_at <= (SELECT assent.now())
+            -- Batches that run hold their instances' locks; of those that died, recovery finds out which event did it.
+            AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
+          -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
+          -- the oldest, so more are looked at than are wanted.
+          ORDER BY e.retry_at LIMIT share.events * 50)
+        UNION ALL
+        (SELECT e.instance_id, e.created_at FROM assent.workflow_events_outbox e
+          WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+            AND e.retry_at IS NULL AND e.created_at >= since
+            AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
+          ORDER BY e.created_at, e.id LIMIT share.events * 50)) AS first
+       WHERE pg_try_advisory_xact_lock(hashtextextended(first.instance_id::text, 0))
+       LIMIT share.events) AS due ON true
+   GROUP BY 1, 2 ORDER BY 1;
+END
+$$;
+
+-- Claims events under a key that are of no instance yet, of the first orgs behind one that have such events: each org a fair
+-- share, oldest first. Every org that was looked at is in the answer.
+CREATE FUNCTION assent.claim_arrivals(batch_max integer, behind text, since timestamptz)
+RETURNS TABLE (org_id text, created_at timestamptz, id uuid, payload_json jsonb, trace_id text)
+LANGUAGE plpgsql SET enable_sort = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE found (org_id, n) AS (
+    (SELECT org_id, 1 FROM assent.workflow_events_outbox
+      WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
+        AND (retry_at IS NULL OR retry_at <= (SELECT assent.now())) AND org_id > behind AND created_at >= since
+      ORDER BY org_id, created_at, id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+             WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NULL AND e.event_type = 'on_event'
+               AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now())) AND e.org_id > found.org_id
+               AND e.created_at >= since
+             ORDER BY e.org_id, e.created_at, e.id LIMIT 1), found.n + 1
+      FROM found WHERE found.org_id IS NOT NULL AND found.n < batch_max
+  ), org AS MATERIALIZED (SELECT org_id FROM found WHERE org_id IS NOT NULL),
+  share AS (SELECT greatest(1, batch_max / greatest(1, count(*)::integer)) AS events FROM org)
+  SELECT org.org_id, arrival.created_at, arrival.id, arrival.payload_json, arrival.trace_id
+    FROM org CROSS JOIN share LEFT JOIN LATERAL (
+      SELECT e.created_at, e.id, e.payload_json, e.trace_id FROM assent.workflow_events_outbox e
+       WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NULL
+         AND e.event_type = 'on_event' AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now())) AND e.created_at >= since
+       ORDER BY e.created_at, e.id LIMIT share.events FOR UPDATE SKIP LOCKED) AS arrival ON true
+   ORDER BY 1, 2, 3;
+END
+$$;
 -- file: 70_forms.sql
 -- Seats, one for each person who is asked, and forms that people fill in.
 
@@ -1623,6 +1966,7 @@ CREATE TABLE assent.workflow_forms (
   partition_id   text,
   title          text,                          -- what the inbox shows of the entity as it was then
   figure         numeric,
+  currency       text,
   schema_json    jsonb       NOT NULL,          -- JSON Schema 2020-12 of what is to be filled in
   answers        text[]      NOT NULL,          -- the events with which it can be sent
   assignee       jsonb       NOT NULL,          -- who was sought, found and skipped: frozen, also when it is reassigned
@@ -1672,8 +2016,8 @@ GRANT SELECT, INSERT,
       UPDATE (status, reason, claimed_by, claimed_at, draft_json, draft_by, draft_at, draft_problems, ended_at)
    ON assent.workflow_forms TO assent_engine;
 GRANT SELECT (org_id, id, instance_id, node_id, node_name, label, entity_type, entity_id, entity_version, partition_id,
-              title, figure, schema_json, answers, assignee, requested_by, status, reason, claimed_by, claimed_at, due_at,
-              created_at, ended_at) ON assent.workflow_forms TO assent_client;
+              title, figure, currency, schema_json, answers, assignee, requested_by, status, reason, claimed_by, claimed_at,
+              due_at, created_at, ended_at) ON assent.workflow_forms TO assent_client;
 -- file: 75_approvals.sql
 -- Approvals: chains are templates, requests are what is asked at one version, decisions are what people decided. These tables
 -- are the authority; a step only refers to its request.
@@ -1752,6 +2096,7 @@ CREATE TABLE assent.approval_requests (
   content_hash        text,                     -- what the approvers see, and what alone it holds for
   title               text,                     -- what the inbox shows of the entity at this version
   figure              numeric,
+  currency            text,                     -- of the figure, where it is money with a currency
   chain_id            uuid,
   mode                text        NOT NULL DEFAULT 'any',
   approvers           jsonb       NOT NULL,     -- resolved once, frozen
@@ -1766,6 +2111,7 @@ CREATE TABLE assent.approval_requests (
   applied_step_id     uuid,                     -- the gate's step that consumed it
   applied_xid         xid8,                     -- the transaction that consumed it: the database's own word
   due_at              timestamptz,
+  questions           integer     NOT NULL DEFAULT 0, -- how many its approvers have asked those whose work it is
   created_at          timestamptz NOT NULL DEFAULT assent.now(),
   decided_at          timestamptz,
   CONSTRAINT approval_requests_pkey PRIMARY KEY (org_id, id),
@@ -1791,7 +2137,7 @@ CREATE TRIGGER approval_request_status_moves_forward BEFORE UPDATE ON assent.app
 SELECT assent.guard_by_org('assent.approval_requests');
 -- Only what may change: what was asked stays.
 GRANT SELECT, INSERT,
-      UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at, originators)
+      UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at, originators, questions)
    ON assent.approval_requests TO assent_engine;
 GRANT SELECT ON assent.approval_requests TO assent_client;
 
@@ -1823,14 +2169,30 @@ SELECT assent.guard_by_org('assent.approval_decisions');
 GRANT SELECT, INSERT ON assent.approval_decisions TO assent_engine;
 GRANT SELECT ON assent.approval_decisions TO assent_client;
 
--- What may change of a request: its status and its claim. Consumed is consumed (WF-03), and only what was approved for the
--- present content can be.
+-- Which links in mails have decided: each person once on a request, whatever mails they got.
+CREATE TABLE assent.decision_link_uses (
+  org_id     text        NOT NULL,
+  request_id uuid        NOT NULL,
+  user_id    text        NOT NULL,
+  used_at    timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT decision_link_uses_pkey PRIMARY KEY (org_id, request_id, user_id)
+);
+CREATE TRIGGER decision_link_uses_are_append_only BEFORE UPDATE OR DELETE ON assent.decision_link_uses
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER decision_link_uses_are_never_emptied BEFORE TRUNCATE ON assent.decision_link_uses
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.decision_link_uses');
+GRANT SELECT, INSERT ON assent.decision_link_uses TO assent_engine;
+
+-- What may change of a request: its status, its claim and how often its approvers asked back. Consumed is consumed (WF-03),
+-- and only what was approved for the present content can be.
 CREATE FUNCTION assent.guard_approval_request() RETURNS trigger
 LANGUAGE plpgsql AS $$
+DECLARE
+  changing CONSTANT text[] :=
+    '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators,questions}';
 BEGIN
-  IF (to_jsonb(NEW) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[])
-     IS DISTINCT FROM
-     (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[]) THEN
+  IF (to_jsonb(NEW) - changing) IS DISTINCT FROM (to_jsonb(OLD) - changing) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
       MESSAGE = format('approval request %s keeps what it asks, its approvers and its version', OLD.id);
   END IF;
@@ -1892,6 +2254,78 @@ CREATE TRIGGER approval_requests_note_who_consumed_them BEFORE UPDATE ON assent.
 CREATE TRIGGER approval_requests_begin_unconsumed BEFORE INSERT ON assent.approval_requests
   FOR EACH ROW WHEN (NEW.applied_xid IS NOT NULL OR NEW.applied_at IS NOT NULL)
   EXECUTE FUNCTION assent.note_consumption();
+
+-- What people write beside the work: comments on an entity, and questions of approvers to a person whose work they are to
+-- approve, with the answer. A question moves nothing: its request stays open, and its approvers and originators as they are.
+CREATE TABLE assent.comments (
+  org_id         text        NOT NULL,
+  id             uuid        NOT NULL,
+  kind           text        NOT NULL,
+  author_id      text        NOT NULL,
+  text           text        NOT NULL,
+  mentions       text[]      NOT NULL DEFAULT '{}', -- members that the text names, and who were notified
+  partition_id   text,
+  entity_type    text,
+  entity_id      uuid,
+  entity_version integer     NOT NULL DEFAULT 0, -- the version that it was written at
+  request_id     uuid,                          -- of a question: the approval request
+  instance_id    uuid,
+  asks           text,                          -- of a question: who is to answer
+  answer         text,
+  answered_at    timestamptz,
+  closed_at      timestamptz,                   -- when the request ended without an answer
+  created_at     timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT comments_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT comment_kind_is_known CHECK (kind IN ('comment', 'question')),
+  CONSTRAINT comment_is_about_an_entity CHECK (kind = 'question' OR entity_id IS NOT NULL),
+  CONSTRAINT commented_entity_has_its_type CHECK ((entity_id IS NULL) = (entity_type IS NULL)),
+  CONSTRAINT question_is_of_a_request_to_a_member
+    CHECK (num_nulls(request_id, instance_id, asks) = CASE kind WHEN 'question' THEN 0 ELSE 3 END),
+  CONSTRAINT question_is_to_another CHECK (asks <> author_id),
+  CONSTRAINT answer_is_dated CHECK ((answer IS NULL) = (answered_at IS NULL)),
+  CONSTRAINT only_a_question_ends CHECK (kind = 'question' OR num_nonnulls(answered_at, closed_at) = 0),
+  CONSTRAINT question_is_answered_or_closed CHECK (num_nonnulls(answered_at, closed_at) < 2),
+  CONSTRAINT question_is_of_an_approval_request FOREIGN KEY (org_id, request_id)
+    REFERENCES assent.approval_requests (org_id, id)
+);
+CREATE INDEX comments_of_entity ON assent.comments (org_id, entity_id, created_at, id) WHERE entity_id IS NOT NULL;
+CREATE INDEX questions_of_request ON assent.comments (org_id, request_id, created_at, id) WHERE kind = 'question';
+CREATE INDEX questions_open ON assent.comments (org_id, asks, created_at, id)
+  WHERE kind = 'question' AND answered_at IS NULL AND closed_at IS NULL;
+
+-- What was written stays. A question is answered once, or closed.
+CREATE FUNCTION assent.guard_comment() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  changing CONSTANT text[] := '{answer,answered_at,closed_at}';
+BEGIN
+  IF (to_jsonb(NEW) - changing) IS DISTINCT FROM (to_jsonb(OLD) - changing) OR num_nonnulls(OLD.answered_at, OLD.closed_at) > 0 THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('comment %s stays as it was written', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER comments_stay_as_written BEFORE UPDATE ON assent.comments
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_comment();
+CREATE TRIGGER comments_are_never_deleted BEFORE DELETE ON assent.comments
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER comments_are_never_emptied BEFORE TRUNCATE ON assent.comments
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.comments');
+GRANT SELECT, INSERT, UPDATE (answer, answered_at, closed_at) ON assent.comments TO assent_engine;
+
+CREATE FUNCTION assent.close_questions() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  UPDATE assent.comments SET closed_at = assent.now()
+   WHERE org_id = NEW.org_id AND request_id = NEW.id AND kind = 'question' AND answered_at IS NULL AND closed_at IS NULL;
+  RETURN NULL;
+END
+$$;
+-- The condition costs a request without questions nothing.
+CREATE TRIGGER approval_requests_close_their_questions AFTER UPDATE ON assent.approval_requests
+  FOR EACH ROW WHEN (OLD.status = 'pending' AND NEW.status <> 'pending' AND NEW.questions > 0)
+  EXECUTE FUNCTION assent.close_questions();
 
 -- Whether this is enough: the name of a group that has agreed, or all or any of several such.
 CREATE FUNCTION assent.is_enough(wanted jsonb, agreed text[]) RETURNS boolean
@@ -2031,23 +2465,25 @@ CREATE TRIGGER decisions_are_of_those_who_are_asked BEFORE INSERT ON assent.appr
 CREATE FUNCTION assent.waiting_for(of_org text, reader text, seated text, at timestamptz, is_present boolean, held text[])
 RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
   request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
-  entity_version integer, state text, title text, figure numeric, due_at timestamptz, requested_by text, claimed_by text)
+  entity_version integer, state text, title text, figure numeric, currency text, due_at timestamptz, requested_by text,
+  claimed_by text, questions integer, question text)
 LANGUAGE sql STABLE AS $$
   SELECT s.id, s.kind, CASE WHEN seated <> reader THEN 'delegated'
                             WHEN starts_with(s.via, 'role:') THEN 'roles' ELSE 'mine' END,
          s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id, i.workflow_id, r.node_id,
          r.node_name, r.entity_type, r.entity_id, r.entity_version,
          (SELECT e.state FROM assent.entities e WHERE e.org_id = s.org_id AND e.id = r.entity_id), r.title, r.figure,
-         r.due_at, r.requested_by, r.claimed_by
+         r.currency, r.due_at, r.requested_by, r.claimed_by, r.questions, NULL::text
     FROM assent.workflow_seats s
    CROSS JOIN LATERAL (
       SELECT o.node_id, coalesce(o.node_name, o.node_id) AS node_name, o.entity_type, o.entity_id, o.entity_version,
-             o.title, o.figure, o.due_at, o.requested_by, o.claimed_by, o.originators, o.may_repeat, o.slot, o.generation
+             o.title, o.figure, o.currency, o.due_at, o.requested_by, o.claimed_by, o.originators, o.may_repeat, o.slot,
+             o.generation, o.questions
         FROM assent.approval_requests o WHERE s.kind = 'approval' AND o.org_id = s.org_id AND o.id = s.request_id
       UNION ALL
       -- A form has no originators: everyone who is asked may fill it in.
-      SELECT o.node_id, o.node_name, o.entity_type, o.entity_id, o.entity_version, o.title, o.figure, o.due_at,
-             o.requested_by, o.claimed_by, '{}', true, NULL, NULL
+      SELECT o.node_id, o.node_name, o.entity_type, o.entity_id, o.entity_version, o.title, o.figure, o.currency, o.due_at,
+             o.requested_by, o.claimed_by, '{}', true, NULL, NULL, 0
         FROM assent.workflow_forms o WHERE s.kind = 'form' AND o.org_id = s.org_id AND o.id = s.request_id
       OFFSET 0) AS r
    CROSS JOIN LATERAL (
@@ -2071,6 +2507,28 @@ LANGUAGE sql STABLE AS $$
      AND (s.via = 'starter' OR (is_present AND (NOT starts_with(s.via, 'role:') OR substr(s.via, 6) = ANY (held))))
 $$;
 GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz, boolean, text[]) TO assent_engine;
+
+-- The open questions to a reader, as items of an inbox. A question is for its addressee, and for no delegate: it asks what they
+-- did. Not a part of `waiting_for`: the planner takes no order from within a UNION ALL of joins, and a page would read everything.
+CREATE FUNCTION assent.questions_to(of_org text, reader text, seated text, is_present boolean)
+RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
+  request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
+  entity_version integer, state text, title text, figure numeric, currency text, due_at timestamptz, requested_by text,
+  claimed_by text, questions integer, question text)
+LANGUAGE sql STABLE AS $$
+  SELECT c.id, c.kind, 'mine', c.asks, c.created_at, 'question', '', c.id, c.instance_id, i.workflow_id, r.node_id,
+         coalesce(r.node_name, r.node_id), c.entity_type, c.entity_id, c.entity_version,
+         (SELECT e.state FROM assent.entities e WHERE e.org_id = c.org_id AND e.id = c.entity_id), r.title, r.figure,
+         r.currency, r.due_at, c.author_id, NULL::text, r.questions, c.text
+    FROM assent.comments c
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.approval_requests o WHERE o.org_id = c.org_id AND o.id = c.request_id OFFSET 0) AS r
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.workflow_instances o WHERE o.org_id = c.org_id AND o.id = c.instance_id OFFSET 0) AS i
+   WHERE c.org_id = of_org AND c.asks = seated AND c.kind = 'question' AND c.answered_at IS NULL AND c.closed_at IS NULL
+     AND seated = reader AND is_present
+$$;
+GRANT EXECUTE ON FUNCTION assent.questions_to(text, text, text, boolean) TO assent_engine;
 
 -- Whether a person takes part in an instance: they started it, are or were asked in it, or are a delegate of one who is.
 CREATE FUNCTION assent.takes_part(i assent.workflow_instances, person text, at timestamptz) RETURNS boolean
@@ -2097,6 +2555,153 @@ LANGUAGE sql STABLE AS $$
 $$;
 GRANT EXECUTE ON FUNCTION assent.takes_part(assent.workflow_instances, text, timestamptz),
   assent.is_readable(assent.workflow_instances, text[], boolean, uuid[], text, timestamptz) TO assent_engine;
+-- file: 77_targets.sql
+-- What a command begins with: the instance that it is for, locked, and all that is read of it, in one round trip.
+
+-- Approval requests with their seats and decisions.
+CREATE VIEW assent.asked_requests WITH (security_invoker = true) AS
+SELECT r.*,
+       (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
+         WHERE s.org_id = r.org_id AND s.request_id = r.id) AS seats,
+       (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.id), '[]') FROM assent.approval_decisions d
+         WHERE d.org_id = r.org_id AND d.request_id = r.id) AS decisions
+  FROM assent.approval_requests r;
+GRANT SELECT ON assent.asked_requests TO assent_engine;
+
+-- The version of the contract that new entities of a type get in an org: that of the workflow which the org starts, else the
+-- newest that is published; null where none is.
+CREATE FUNCTION assent.newest_contract(of_org text, of_type text) RETURNS integer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  started integer;
+BEGIN
+  SELECT (d.walls ->> 'envelope_version')::integer INTO started FROM assent.workflow_definitions d
+   WHERE d.org_id IN (of_org, '*') AND d.definition_kind = 'effective' AND d.key = of_type AND d.status = 'published'
+   ORDER BY d.org_id = '*', d.version DESC LIMIT 1;
+  RETURN coalesce(started, (
+    SELECT d.version FROM assent.workflow_definitions d
+     WHERE d.org_id = '*' AND d.definition_kind = 'envelope' AND d.key = of_type ORDER BY d.version DESC LIMIT 1));
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.newest_contract(text, text) TO assent_engine;
+
+-- Finds the instances that commands are for, by what they name, and takes their locks: those that are free, or, with `waits`,
+-- all of them. Of those it has the lock of, it locks the entities too (D11), and returns what there is: the instance, its
+-- pending events (D18), its entity with the org's rules and the indexes for its type, its requests of the present generation, and what the member
+-- who acts is now, if they are active. An entity may have no instance: its last one has ended.
+--
+-- Each statement of it sees what was committed before it began, so what is read behind a lock is as the lock's last holder
+-- left it. One statement that locked and read would see what there was before it waited.
+CREATE FUNCTION assent.open_targets(of_org text, nouns text[], ids uuid[], users text[], waits boolean)
+RETURNS TABLE (place bigint, instance_id uuid, partition_id text, entity_type text, held boolean,
+  instance assent.workflow_instances, pending assent.workflow_events_outbox[], requests assent.asked_requests[],
+  entity assent.current_entities, rules jsonb, newest_contract integer, indexes jsonb, settings jsonb, has_delegations boolean,
+  acting_kind text, acting_roles text[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  places bigint[];
+  instances uuid[];
+  partitions text[];
+  types text[];
+  locked boolean[];
+  entity_ids uuid[];
+  entities assent.current_entities[];
+BEGIN
+  SELECT array_agg(t.place), array_agg(t.instance_id), array_agg(t.partition_id), array_agg(t.entity_type),
+         array_agg(pg_try_advisory_xact_lock(hashtextextended(t.instance_id::text, 0)))
+    INTO places, instances, partitions, types, locked
+    FROM (SELECT asked.place, found.* FROM unnest(nouns, ids) WITH ORDINALITY AS asked (noun, id, place) CROSS JOIN LATERAL (
+      SELECT asked.id AS instance_id, NULL AS partition_id, NULL AS entity_type WHERE asked.noun = 'instance'
+      UNION ALL
+      SELECT r.instance_id, r.partition_id, NULL FROM assent.approval_requests r
+       WHERE asked.noun = 'request' AND r.org_id = of_org AND r.id = asked.id
+      UNION ALL
+      SELECT f.instance_id, f.partition_id, NULL FROM assent.workflow_forms f
+       WHERE asked.noun = 'form' AND f.org_id = of_org AND f.id = asked.id
+      UNION ALL
+      SELECT e.instance_id, e.partition_id, e.entity_type FROM assent.entities e
+       WHERE asked.noun = 'entity' AND e.org_id = of_org AND e.id = asked.id) AS found) AS t;
+  IF waits THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended(w.id::text, 0))
+      FROM (SELECT DISTINCT unnest(instances) AS id ORDER BY 1) AS w;
+    locked := ARRAY(SELECT id IS NOT NULL FROM unnest(instances) AS id);
+  END IF;
+
+  SELECT array_agg(DISTINCT e.id) INTO entity_ids FROM (
+    SELECT CASE WHEN nouns[t.place] = 'entity' THEN ids[t.place] ELSE (
+             SELECT i.entity_id FROM assent.workflow_instances i WHERE i.org_id = of_org AND i.id = t.instance_id) END AS id
+      FROM unnest(places, instances, locked) AS t (place, instance_id, held)
+     WHERE t.held OR (waits AND t.instance_id IS NULL)) AS e
+   WHERE e.id IS NOT NULL;
+  IF entity_ids IS NOT NULL THEN
+    SELECT array_agg(e) INTO entities
+      FROM assent.lock_entities(array_fill(of_org, ARRAY[cardinality(entity_ids)]), entity_ids) AS e;
+  END IF;
+
+  RETURN QUERY
+  SELECT t.place, t.instance_id, t.partition_id, t.entity_type, t.held, i.whole, ARRAY(
+           SELECT e FROM assent.workflow_events_outbox e
+            WHERE e.org_id = of_org AND e.instance_id = t.instance_id AND e.status NOT IN ('completed', 'dead', 'processing')
+              AND t.held
+            ORDER BY e.created_at, e.id),
+         ARRAY(SELECT r FROM assent.asked_requests r
+                WHERE r.org_id = of_org AND r.instance_id = t.instance_id AND r.generation = i.generation AND t.held
+                ORDER BY r.id),
+         e,
+         (SELECT jsonb_agg(to_jsonb(r) ORDER BY r.priority, r.name) FROM assent.workflow_rules r
+           WHERE r.org_id = of_org AND r.entity_type = (e).entity_type AND r.enabled),
+         CASE WHEN (e).id IS NOT NULL THEN assent.newest_contract(of_org, (e).entity_type) END,
+         (SELECT jsonb_build_object('index_stamp', x.stamp, 'indexed_fields', x.fields, 'searched_fields', x.searched)
+            FROM assent.entity_indexes x WHERE x.org_id = '*' AND x.entity_type = (e).entity_type),
+         (SELECT o.settings FROM assent.orgs o WHERE o.org_id = of_org),
+         EXISTS (SELECT FROM assent.approval_delegations d WHERE d.org_id = of_org AND d.revoked_at IS NULL),
+         m.kind, m.roles
+    FROM unnest(places, instances, partitions, types, locked) AS t (place, instance_id, partition_id, entity_type, held)
+    LEFT JOIN LATERAL (
+      SELECT o AS whole, o.generation, o.entity_id FROM assent.workflow_instances o
+       WHERE t.held AND o.org_id = of_org AND o.id = t.instance_id OFFSET 0) AS i ON true
+    LEFT JOIN unnest(entities) AS e
+      ON e.id = CASE WHEN nouns[t.place] = 'entity' THEN ids[t.place] ELSE i.entity_id END
+    LEFT JOIN LATERAL (
+      SELECT o.kind, o.roles FROM assent.members o
+       WHERE o.org_id = of_org AND o.user_id = users[t.place] AND o.active OFFSET 0) AS m ON true;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.open_targets(text, text[], uuid[], text[], boolean) TO assent_engine;
+
+-- The same for commands of several orgs, each org's under its own row security and in the order of their ids; locks that are
+-- not free are left. The transaction acts for the org for which it acted before.
+CREATE FUNCTION assent.open_targets_of_orgs(orgs text[], nouns text[], ids uuid[], users text[])
+RETURNS TABLE (place bigint, instance_id uuid, partition_id text, entity_type text, held boolean,
+  instance assent.workflow_instances, pending assent.workflow_events_outbox[], requests assent.asked_requests[],
+  entity assent.current_entities, rules jsonb, newest_contract integer, indexes jsonb, settings jsonb, has_delegations boolean,
+  acting_kind text, acting_roles text[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  before text := current_setting('assent.org_id');
+  of_org text;
+  places bigint[];
+  its_nouns text[];
+  its_ids uuid[];
+  its_users text[];
+BEGIN
+  FOR of_org, places, its_nouns, its_ids, its_users IN
+    SELECT a.org, array_agg(a.place ORDER BY a.place), array_agg(a.noun ORDER BY a.place), array_agg(a.id ORDER BY a.place),
+           array_agg(a.acting ORDER BY a.place)
+      FROM unnest(orgs, nouns, ids, users) WITH ORDINALITY AS a (org, noun, id, acting, place) GROUP BY a.org ORDER BY a.org COLLATE "C"
+  LOOP
+    PERFORM set_config('assent.org_id', of_org, true);
+    RETURN QUERY
+    SELECT places[t.place], t.instance_id, t.partition_id, t.entity_type, t.held, t.instance, t.pending, t.requests, t.entity,
+           t.rules, t.newest_contract, t.indexes, t.settings, t.has_delegations, t.acting_kind, t.acting_roles
+      FROM assent.open_targets(of_org, its_nouns, its_ids, its_users, false) AS t;
+  END LOOP;
+  PERFORM set_config('assent.org_id', before, true);
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.open_targets_of_orgs(text[], text[], uuid[], text[]) TO assent_engine;
 -- file: 80_outside_requests.sql
 -- Outside requests: what is asked of outside parties, what they send back, and what it points to.
 --
@@ -2113,10 +2718,10 @@ CREATE TABLE assent.outside_requests (
   org_id            text        NOT NULL,
   id                uuid        NOT NULL,
   partition_id      text,
-  instance_id       uuid        NOT NULL,
-  step_id           uuid        NOT NULL,           -- the step that waits
-  node_id           text        NOT NULL,
-  token_id          text        NOT NULL,
+  instance_id       uuid,                           -- none where a person asked for the documents of a subject alone
+  step_id           uuid,                           -- the step that waits; none where a person asked
+  node_id           text,
+  token_id          text,
   entity_type       text,
   entity_id         uuid,
   name              text        NOT NULL,           -- what was asked: the workflow and the node
@@ -2131,6 +2736,8 @@ CREATE TABLE assent.outside_requests (
   ended_at          timestamptz,
   CONSTRAINT outside_requests_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT outside_request_name_is_short CHECK (length(name) BETWEEN 1 AND 500),
+  CONSTRAINT step_of_request_is_of_an_instance CHECK (
+    (step_id IS NULL) = (node_id IS NULL) AND (step_id IS NULL) = (token_id IS NULL) AND (step_id IS NULL OR instance_id IS NOT NULL)),
   CONSTRAINT outside_request_expects_something CHECK (expected BETWEEN 1 AND 500),
   CONSTRAINT results_are_counted CHECK (received >= 0 AND failed >= 0),
   CONSTRAINT outside_request_status_is_known
@@ -2181,14 +2788,16 @@ CREATE TABLE assent.outside_request_deliveries (
   key          text        NOT NULL,                -- the sender's own: the same again changes nothing
   source       text        NOT NULL,
   pushed_by    text,                                -- the member who brought it, where one did
-  late         boolean     NOT NULL DEFAULT false,  -- it came when the request had ended, and counts for nothing
+  origin       text,                                -- where it was read, of one from a stream: kafka:results/0/1042
+  late         boolean     NOT NULL DEFAULT false,  -- it came when the request had ended: only its documents count
   received_at  timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT outside_request_deliveries_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT delivery_key_is_taken_once UNIQUE (org_id, request_id, key),
   CONSTRAINT delivery_is_to_a_request FOREIGN KEY (org_id, request_id) REFERENCES assent.outside_requests (org_id, id),
   CONSTRAINT delivery_key_is_short CHECK (length(key) BETWEEN 1 AND 200),
   CONSTRAINT delivery_key_is_not_blank CHECK (NOT assent.is_blank(key)),
-  CONSTRAINT delivery_source_is_known CHECK (source IN ('http', 'callback', 'sql', 'python'))
+  CONSTRAINT delivery_source_is_known
+    CHECK (source IN ('http', 'callback', 'sql', 'python', 'upload', 'table', 'redis', 'kafka', 'nats'))
 );
 CREATE TRIGGER deliveries_are_never_deleted BEFORE DELETE ON assent.outside_request_deliveries
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
@@ -2243,6 +2852,7 @@ CREATE TABLE assent.outside_request_history (
   what       text        NOT NULL,
   source     text        NOT NULL,
   body       jsonb,                                 -- what was asked, the bundle that came, or why it ended
+  payload    jsonb,                                 -- what a sender wants kept with its bundle; never looked at
   at         timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT outside_request_history_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT history_is_of_a_request FOREIGN KEY (org_id, request_id) REFERENCES assent.outside_requests (org_id, id),
@@ -2257,39 +2867,125 @@ CREATE TRIGGER outside_request_history_is_never_emptied BEFORE TRUNCATE ON assen
 SELECT assent.guard_by_org('assent.outside_request_history');
 GRANT SELECT, INSERT ON assent.outside_request_history TO assent_engine;
 
--- Keeps a bundle for a request of the transaction's org: `accepted`; `repeated`, where its key was taken before; `late`, where
--- the request has ended; null where there is no such request. It runs as its caller, under row security.
-CREATE FUNCTION assent.keep_delivery(to_request uuid, its_key text, bundle jsonb, come_by text, brought_by text)
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Messages of streams that could not be kept as results, as they were read. Each is a dead job of the kind result, under the
+-- same id: listed, retried and discarded as every dead letter. A message that is read again is here once.
+CREATE TABLE assent.dead_messages (
+  org_id    text        NOT NULL,
+  id        uuid        NOT NULL,                   -- of its job
+  transport text        NOT NULL,
+  stream    text        NOT NULL,
+  position  text        NOT NULL,                   -- in the stream: 0/1042 is offset 1042 of partition 0
+  names     text        NOT NULL DEFAULT '',        -- how the names of requests begin for which the stream may push
+  body      bytea       NOT NULL,                   -- of a very long one the beginning
+  size      bigint      NOT NULL,                   -- bytes
+  hash      bytea       NOT NULL,                   -- SHA-256 of the whole: a stream that was made again counts again
+  read_at   timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT dead_messages_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT dead_message_is_kept_once UNIQUE (org_id, transport, stream, position, hash),
+  CONSTRAINT dead_message_transport_is_known CHECK (transport IN ('redis', 'kafka', 'nats')),
+  CONSTRAINT dead_message_is_short CHECK (length(body) <= least(size, 1048576))
+);
+CREATE TRIGGER dead_messages_are_append_only BEFORE UPDATE OR DELETE ON assent.dead_messages
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER dead_messages_are_never_emptied BEFORE TRUNCATE ON assent.dead_messages
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.dead_messages');
+GRANT SELECT, INSERT ON assent.dead_messages TO assent_engine;
+
+-- Keeps bundles for requests, in the order of the list, each once for its key, and returns the outcome of each: `accepted`;
+-- `repeated`, where its key was taken before, or by one before it in the list; `late`, where the request has ended; or why
+-- not: NOT_FOUND (no such request), UNKNOWN_VERSION (an item points to a version that is not there), REQUEST_NOT_OF_STREAM (the
+-- request's name does not begin with `names`), SIGNATURE_MISSING (a source signs these results, and `unsigned` are refused).
+-- Each of the list has org_id, request_id, body (a bundle that was checked), origin and payload. However many there are, it is
+-- one statement. It runs as its owner, who alone takes numbers of the sequence, and holds itself to the org by name.
+CREATE FUNCTION assent.keep_deliveries(
+  bundles jsonb, come_by text, brought_by text DEFAULT NULL, names text DEFAULT '', unsigned boolean DEFAULT true)
+RETURNS TABLE (number bigint, outcome text, version uuid)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- Its statement is planned once a session, by index: planning it for each result took longer than keeping one (230 a second, 550).
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
 DECLARE
-  org text := assent.org_id();
-  delivery uuid := assent.new_id();
-  request_name text;
-  is_late boolean;
+  has_work boolean := false;
 BEGIN
-  SELECT name, ended_at IS NOT NULL INTO request_name, is_late
-    FROM assent.outside_requests WHERE org_id = org AND id = to_request;
-  IF NOT FOUND THEN
-    RETURN NULL;
+  PERFORM assent.require_org(b.org_id) FROM (SELECT DISTINCT one ->> 'org_id' AS org_id FROM jsonb_array_elements(bundles) AS one) AS b;
+  FOR number, outcome, version IN
+    WITH given AS MATERIALIZED (
+      SELECT b.number, b.one ->> 'org_id' AS org_id, (b.one ->> 'request_id')::uuid AS request_id, b.one -> 'body' AS body,
+             b.one -> 'body' ->> 'key' AS key, b.one ->> 'origin' AS origin, nullif(b.one -> 'payload', 'null') AS payload
+        FROM jsonb_array_elements(bundles) WITH ORDINALITY AS b (one, number)
+    ), asked AS MATERIALIZED (
+      SELECT g.*, r.name, r.partition_id, r.ended_at IS NOT NULL AS is_late
+        FROM given g LEFT JOIN assent.outside_requests r ON r.org_id = g.org_id AND r.id = g.request_id
+    ), lacking AS MATERIALIZED (
+      SELECT DISTINCT ON (p.number) p.number, p.version
+        FROM (SELECT a.number, a.org_id, a.partition_id, i.place,
+                     substring(i.item ->> 'cargo' FROM '^version://assent/(.*)$')::uuid AS version
+                FROM asked a CROSS JOIN LATERAL jsonb_array_elements(a.body -> 'items') WITH ORDINALITY AS i (item, place)
+             ) AS p
+       WHERE p.version IS NOT NULL AND NOT EXISTS (
+         SELECT FROM assent.document_versions v JOIN assent.documents d ON d.org_id = v.org_id AND d.id = v.document_id
+          WHERE v.org_id = p.org_id AND v.id = p.version
+            AND (d.partition_id IS NULL OR p.partition_id IS NULL OR d.partition_id = p.partition_id))
+       ORDER BY p.number, p.place
+    ), judged AS MATERIALIZED (
+      SELECT a.*, l.version,
+             CASE WHEN a.name IS NULL THEN 'NOT_FOUND'
+                  WHEN NOT starts_with(a.name, names) THEN 'REQUEST_NOT_OF_STREAM'
+                  WHEN NOT unsigned AND EXISTS (
+                    SELECT FROM assent.event_sources s
+                     WHERE s.org_id = a.org_id AND starts_with('result:' || a.name, s.key_prefix)) THEN 'SIGNATURE_MISSING'
+                  WHEN l.version IS NOT NULL THEN 'UNKNOWN_VERSION' END AS problem
+        FROM asked a LEFT JOIN lacking l ON l.number = a.number
+    ), fresh AS MATERIALIZED (
+      -- Positions are taken in the order of the list; rows are inserted in the order of their keys, so that two
+      -- transactions with the same keys never wait for each other in a circle.
+      SELECT f.*, assent.new_id() AS id, nextval('assent.outside_request_deliveries_position_seq') AS position
+        FROM (SELECT * FROM (
+                SELECT DISTINCT ON (j.org_id, j.request_id, j.key) j.*
+                  FROM judged j WHERE j.problem IS NULL ORDER BY j.org_id, j.request_id, j.key, j.number) AS first
+               ORDER BY first.number) AS f
+    ), taken AS (
+      INSERT INTO assent.outside_request_deliveries
+             (org_id, id, position, request_id, key, source, pushed_by, origin, late, received_at)
+      SELECT f.org_id, f.id, f.position, f.request_id, f.key, come_by, brought_by, f.origin, f.is_late, assent.now()
+        FROM fresh f ORDER BY f.org_id, f.request_id, f.key
+      ON CONFLICT (org_id, request_id, key) DO NOTHING
+      RETURNING id
+    ), queued AS (
+      INSERT INTO assent.jobs (org_id, id, kind, lane, status, attempts_max, ended_at)
+      SELECT f.org_id, f.id, 'result', left(f.name, 200), 'queued', 5, NULL
+        FROM fresh f JOIN taken t ON t.id = f.id
+    ), noted AS (
+      INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, payload, at)
+      SELECT f.org_id, f.id, f.request_id, 'delivered', come_by, f.body, f.payload, assent.now()
+        FROM fresh f JOIN taken t ON t.id = f.id
+    )
+    SELECT j.number, coalesce(j.problem, CASE WHEN t.id IS NULL THEN 'repeated' WHEN j.is_late THEN 'late' ELSE 'accepted' END),
+           j.version
+      FROM judged j LEFT JOIN fresh f ON f.number = j.number LEFT JOIN taken t ON t.id = f.id
+     ORDER BY j.number
+  LOOP
+    has_work := has_work OR outcome IN ('accepted', 'late');
+    RETURN NEXT;
+  END LOOP;
+  IF has_work THEN
+    PERFORM pg_notify('assent_results', '');
   END IF;
-  INSERT INTO assent.outside_request_deliveries (org_id, id, request_id, key, source, pushed_by, late, received_at)
-  VALUES (org, delivery, to_request, its_key, come_by, brought_by, is_late, assent.now())
-  ON CONFLICT (org_id, request_id, key) DO NOTHING;
-  IF NOT FOUND THEN
-    RETURN 'repeated';
-  END IF;
-  INSERT INTO assent.jobs (org_id, id, kind, lane, status, attempts_max, ended_at)
-  VALUES (org, delivery, 'result', left(request_name, 200), CASE WHEN is_late THEN 'done' ELSE 'queued' END, 5,
-          CASE WHEN is_late THEN assent.now() END);
-  INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, at)
-  VALUES (org, delivery, to_request, 'delivered', come_by, bundle, assent.now());
-  IF is_late THEN
-    RETURN 'late';
-  END IF;
-  PERFORM pg_notify('assent_results', '');
-  RETURN 'accepted';
 END
 $$;
+REVOKE ALL ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean) TO assent_engine;
+
+-- Keeps one bundle for a request of the transaction's org: `accepted`, `repeated`, `late` or UNKNOWN_VERSION, as above; null where
+-- there is no such request.
+CREATE FUNCTION assent.keep_delivery(to_request uuid, bundle jsonb, come_by text, brought_by text)
+RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp
+RETURN (
+  SELECT nullif(k.outcome, 'NOT_FOUND')
+    FROM assent.keep_deliveries(
+      jsonb_build_array(jsonb_build_object('org_id', assent.org_id(), 'request_id', to_request, 'body', bundle)),
+      come_by, brought_by) AS k);
 
 -- What is wrong with an item of a bundle; null where it is right.
 CREATE FUNCTION assent.item_problem(item jsonb) RETURNS text
@@ -2342,17 +3038,509 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = problem;
   END IF;
   pushed := assent.keep_delivery(
-    request_id, key, jsonb_build_object('key', key, 'status', status, 'items', items, 'error', error), 'sql', NULL);
+    request_id, jsonb_build_object('key', key, 'status', status, 'items', items, 'error', error), 'sql', NULL);
   IF pushed IS NULL THEN
     RAISE no_data_found USING MESSAGE = format('no request %s', coalesce(request_id::text, 'without an id'));
+  END IF;
+  IF pushed = 'UNKNOWN_VERSION' THEN
+    RAISE no_data_found USING MESSAGE = format('a result for request %s points to a version that is not there', request_id),
+      HINT = 'Create the version first.';
   END IF;
   RETURN pushed;
 END
 $$;
+
+-- Where programs in any language insert results, row by row or in bulk, in their own transaction. No row stays: what an
+-- INSERT brings goes on at its end, by the trigger, to where push_result brings it. A row that cannot be kept is an error of
+-- the INSERT, since its program can see why; whatever happens to a result later is no error of the program.
+CREATE TABLE assent.incoming_results (
+  org_id     text   NOT NULL DEFAULT assent.org_id(),
+  number     bigint GENERATED BY DEFAULT AS IDENTITY,  -- the order in which they came
+  request_id uuid,
+  key        text,                                  -- the sender's own: the same again changes nothing
+  status     text   DEFAULT 'completed',
+  error      text,
+  cargo      text,                                  -- of a result of one item
+  kind       text,
+  items      jsonb,                                 -- of a result of several
+  payload    jsonb,                                 -- whatever the sender wants kept with it, for the record
+  CONSTRAINT incoming_results_pkey PRIMARY KEY (org_id, number)
+);
+SELECT assent.guard_by_org('assent.incoming_results');
+GRANT INSERT (org_id, request_id, key, status, error, cargo, kind, items, payload) ON assent.incoming_results TO assent_client;
+
+-- Refuses a result of no org with words that say what to do, before row security refuses it without.
+CREATE FUNCTION assent.refuse_result_without_org() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE invalid_parameter_value USING MESSAGE = 'a result needs an org',
+    HINT = 'SELECT set_config(''assent.org_id'', ''acme'', true) first, in the same transaction.';
+END
+$$;
+CREATE TRIGGER incoming_results_have_an_org BEFORE INSERT ON assent.incoming_results
+  FOR EACH ROW WHEN (NEW.org_id IS NULL) EXECUTE FUNCTION assent.refuse_result_without_org();
+
+-- Takes what one INSERT brought: all of it, or none with an error that names the first row that cannot be kept.
+CREATE FUNCTION assent.take_incoming_results() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  bundles jsonb;
+  refused record;
+BEGIN
+  SELECT jsonb_agg(jsonb_build_object(
+           'org_id', i.org_id, 'request_id', i.request_id, 'payload', i.payload, 'both', i.items IS NOT NULL AND i.cargo IS NOT NULL,
+           'body', jsonb_build_object('key', i.key, 'status', i.status, 'error', i.error, 'items',
+             CASE WHEN i.items IS NOT NULL THEN i.items
+                  WHEN i.cargo IS NULL AND i.kind IS NULL THEN '[]'
+                  ELSE jsonb_build_array(jsonb_build_object('cargo', i.cargo, 'kind', i.kind, 'status', i.status)) END))
+           ORDER BY i.number) INTO bundles
+    FROM inserted i;
+  IF bundles IS NULL THEN
+    RETURN NULL;
+  END IF;
+  SELECT b.one, p.problem INTO refused
+    FROM jsonb_array_elements(bundles) WITH ORDINALITY AS b (one, number)
+   CROSS JOIN LATERAL (SELECT CASE
+     WHEN (b.one ->> 'both')::boolean THEN 'a result has items, or the cargo of its one item, and not both'
+     ELSE assent.bundle_problem(b.one #>> '{body,key}', b.one #> '{body,items}', b.one #>> '{body,status}',
+                                b.one #>> '{body,error}') END) AS p (problem)
+   WHERE p.problem IS NOT NULL ORDER BY b.number LIMIT 1;
+  IF FOUND THEN
+    RAISE invalid_parameter_value USING MESSAGE = refused.problem,
+      DETAIL = format('Found in the row for request %s with the key %L.', refused.one ->> 'request_id', refused.one #>> '{body,key}');
+  END IF;
+  SELECT k.outcome, k.version, bundles -> (k.number - 1)::integer AS one INTO refused
+    FROM assent.keep_deliveries(bundles, 'table', NULL) AS k
+   WHERE k.outcome NOT IN ('accepted', 'repeated', 'late') ORDER BY k.number LIMIT 1;
+  IF FOUND THEN
+    RAISE no_data_found USING
+      MESSAGE = CASE refused.outcome WHEN 'UNKNOWN_VERSION' THEN format('no version %s', refused.version)
+                ELSE format('no request %s', coalesce(refused.one ->> 'request_id', 'without an id')) END,
+      DETAIL = format('Found in the row for request %s with the key %L.', refused.one ->> 'request_id', refused.one #>> '{body,key}');
+  END IF;
+  DELETE FROM assent.incoming_results r USING inserted i WHERE r.org_id = i.org_id AND r.number = i.number;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER incoming_results_are_taken AFTER INSERT ON assent.incoming_results
+  REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION assent.take_incoming_results();
 GRANT EXECUTE ON FUNCTION assent.is_cargo(text), assent.item_problem(jsonb),
                           assent.bundle_problem(text, jsonb, text, text),
-                          assent.keep_delivery(uuid, text, jsonb, text, text) TO assent_engine;
+                          assent.keep_delivery(uuid, jsonb, text, text) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.push_result(uuid, text, jsonb, text, text) TO assent_engine, assent_client;
+-- file: 82_documents.sql
+-- Documents from outside parties: what is needed, what was handed in, its versions with their review, and the codes with
+-- which a version is rejected.
+
+-- What is needed of a subject, for an instance or, without one, for the subject alone.
+CREATE TABLE assent.document_requirements (
+  org_id           text        NOT NULL,
+  id               uuid        NOT NULL,
+  partition_id     text,
+  instance_id      uuid,
+  subject          text        NOT NULL,            -- whose document it is: the id of a client, of an entity
+  doc_type         text        NOT NULL,
+  required_state   text        NOT NULL DEFAULT 'verified',
+  status           text        NOT NULL DEFAULT 'missing',
+  attempt_count    integer     NOT NULL DEFAULT 0,  -- rounds of asking
+  max_attempts     integer     NOT NULL DEFAULT 3,
+  request_id       uuid,                            -- the outside request that asks for it, or asked last
+  document_id      uuid,                            -- the latest that was handed in for it
+  version_id       uuid,
+  rejection_code   text,                            -- the last one
+  rejection_reason text,
+  waived_by        text,
+  due_date         date,
+  valid_to         date,                            -- of the verified version: the last day on which it is valid
+  requested_at     timestamptz,
+  satisfied_at     timestamptz,                     -- when it reached the required state
+  reminded_at      timestamptz,                     -- when the party was reminded of the due date
+  revision         integer     NOT NULL DEFAULT 1,  -- counts its changes: a writer says which one it has read
+  created_at       timestamptz NOT NULL DEFAULT assent.now(),
+  updated_at       timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT document_requirements_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT document_is_required_once UNIQUE NULLS NOT DISTINCT (org_id, instance_id, partition_id, subject, doc_type),
+  CONSTRAINT requirement_status_is_known
+    CHECK (status IN ('missing', 'requested', 'received', 'in_qa', 'verified', 'rejected', 'expired', 'waived')),
+  CONSTRAINT required_state_is_known CHECK (required_state IN ('received', 'verified')),
+  CONSTRAINT requirement_subject_is_named CHECK (length(subject) BETWEEN 1 AND 200 AND NOT assent.is_blank(subject)),
+  CONSTRAINT requirement_doc_type_is_named CHECK (length(doc_type) BETWEEN 1 AND 100 AND NOT assent.is_blank(doc_type)),
+  CONSTRAINT attempts_are_counted CHECK (attempt_count >= 0 AND max_attempts BETWEEN 1 AND 100),
+  CONSTRAINT requested_document_was_asked_for CHECK (status <> 'requested' OR request_id IS NOT NULL),
+  CONSTRAINT document_in_review_is_there CHECK (status NOT IN ('received', 'in_qa', 'verified') OR version_id IS NOT NULL),
+  CONSTRAINT rejected_requirement_says_why CHECK (status <> 'rejected' OR rejection_code IS NOT NULL),
+  CONSTRAINT waived_requirement_says_by_whom CHECK ((status = 'waived') = (waived_by IS NOT NULL)),
+  CONSTRAINT requirement_is_satisfied_when_its_status_says_so CHECK (
+    CASE WHEN status IN ('verified', 'waived') THEN satisfied_at IS NOT NULL
+         WHEN status IN ('received', 'in_qa') THEN (satisfied_at IS NOT NULL) = (required_state = 'received')
+         ELSE satisfied_at IS NULL END)
+);
+CREATE INDEX requirements_open ON assent.document_requirements (org_id, instance_id) WHERE status NOT IN ('verified', 'waived');
+CREATE INDEX requirements_by_subject ON assent.document_requirements (org_id, subject, doc_type);
+CREATE INDEX requirements_by_request ON assent.document_requirements (org_id, request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX requirements_by_version ON assent.document_requirements (org_id, version_id) WHERE version_id IS NOT NULL;
+CREATE INDEX requirements_by_status ON assent.document_requirements (org_id, status, id);
+CREATE INDEX requirements_by_doc_type ON assent.document_requirements (org_id, doc_type, id);
+CREATE INDEX requirements_by_code ON assent.document_requirements (org_id, rejection_code, id) WHERE rejection_code IS NOT NULL;
+CREATE INDEX requirements_due ON assent.document_requirements (org_id, due_date, id)
+  WHERE due_date IS NOT NULL AND status IN ('missing', 'requested', 'rejected', 'expired');
+CREATE INDEX requirements_to_expire ON assent.document_requirements (valid_to) WHERE status = 'verified';
+CREATE TRIGGER requirement_status_moves_forward BEFORE UPDATE ON assent.document_requirements
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('document_requirements');
+
+-- What is needed stays what it is; rounds of asking are only counted up, until it is reset or has expired.
+CREATE FUNCTION assent.guard_requirement() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.org_id, NEW.id, NEW.partition_id, NEW.instance_id, NEW.subject, NEW.doc_type, NEW.max_attempts, NEW.created_at)
+     IS DISTINCT FROM
+     (OLD.org_id, OLD.id, OLD.partition_id, OLD.instance_id, OLD.subject, OLD.doc_type, OLD.max_attempts, OLD.created_at)
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('requirement %s keeps what it requires', OLD.id);
+  END IF;
+  IF NEW.attempt_count < OLD.attempt_count AND NEW.status NOT IN ('missing', 'expired') THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('rounds of asking for requirement %s are only counted up', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER requirements_keep_what_they_require BEFORE UPDATE ON assent.document_requirements
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_requirement();
+SELECT assent.guard_by_org('assent.document_requirements');
+GRANT SELECT, INSERT, UPDATE (required_state, status, attempt_count, request_id, document_id, version_id, rejection_code,
+                              rejection_reason, waived_by, valid_to, requested_at, satisfied_at, reminded_at, revision,
+                              updated_at)
+  ON assent.document_requirements TO assent_engine;
+GRANT SELECT ON assent.document_requirements TO assent_client;
+
+-- What was handed in. Its content is in its versions.
+CREATE TABLE assent.documents (
+  org_id         text        NOT NULL,
+  id             uuid        NOT NULL,
+  partition_id   text,
+  document_type  text        NOT NULL,
+  subject        text        NOT NULL,
+  parent_id      uuid,                              -- the document that it belongs to
+  requirement_id uuid,                              -- what it is handed in for
+  source         text        NOT NULL,
+  source_ref     text,                              -- its id there
+  created_at     timestamptz NOT NULL DEFAULT assent.now(),
+  created_by     text        NOT NULL,
+  CONSTRAINT documents_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT document_belongs_to_another FOREIGN KEY (org_id, parent_id) REFERENCES assent.documents (org_id, id),
+  CONSTRAINT document_is_for_a_requirement
+    FOREIGN KEY (org_id, requirement_id) REFERENCES assent.document_requirements (org_id, id),
+  CONSTRAINT document_type_is_named CHECK (length(document_type) BETWEEN 1 AND 100 AND NOT assent.is_blank(document_type)),
+  CONSTRAINT document_subject_is_named CHECK (length(subject) BETWEEN 1 AND 200 AND NOT assent.is_blank(subject)),
+  CONSTRAINT document_source_is_known CHECK (source IN ('upload', 'ocr', 'api', 'gleif', 'workflow')),
+  CONSTRAINT document_source_ref_is_short CHECK (length(source_ref) BETWEEN 1 AND 500)
+);
+CREATE INDEX documents_by_subject ON assent.documents (org_id, subject, document_type, id);
+CREATE INDEX documents_by_requirement ON assent.documents (org_id, requirement_id) WHERE requirement_id IS NOT NULL;
+CREATE TRIGGER documents_are_append_only BEFORE UPDATE OR DELETE ON assent.documents
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER documents_are_never_emptied BEFORE TRUNCATE ON assent.documents
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.documents');
+GRANT SELECT, INSERT ON assent.documents TO assent_engine;
+
+-- The bytes of a file, in the store that ASSENT_BLOBS names, under the key `<org>/<two last digits>/<id>`. The row is there before
+-- the first byte and after the last, so that bytes that no version refers to are found by their rows, not in the store.
+CREATE TABLE assent.blobs (
+  org_id        text        NOT NULL,
+  id            uuid        NOT NULL,
+  status        text        NOT NULL DEFAULT 'uploading',
+  file_name     text,                               -- as the sender calls it, cleaned
+  found_type    text,                               -- what its first bytes are, whatever the sender says
+  size_bytes    bigint,
+  sha256        text,
+  link_key      text        NOT NULL,               -- signs the links to it
+  created_at    timestamptz NOT NULL DEFAULT assent.now(),
+  created_by    text        NOT NULL,
+  deletions     integer     NOT NULL DEFAULT 0,     -- attempts to delete its bytes
+  delete_at     timestamptz,                        -- when the next is due
+  delete_error  text,                               -- of the last
+  deleted_at    timestamptz,                        -- when its bytes were gone
+  CONSTRAINT blobs_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT blob_status_is_known CHECK (status IN ('uploading', 'kept', 'deleting', 'deleted')),
+  CONSTRAINT kept_blob_is_described
+    CHECK (status <> 'kept' OR (size_bytes IS NOT NULL AND sha256 IS NOT NULL AND found_type IS NOT NULL)),
+  CONSTRAINT blob_is_not_empty CHECK (size_bytes >= 1),
+  CONSTRAINT blob_hash_is_of_sha256 CHECK (sha256 ~ '^[0-9a-f]{64}$'),
+  CONSTRAINT blob_name_is_short CHECK (length(file_name) BETWEEN 1 AND 200),
+  CONSTRAINT blob_type_is_short CHECK (length(found_type) BETWEEN 1 AND 200),
+  CONSTRAINT deleting_blob_says_when CHECK ((status = 'deleting') = (delete_at IS NOT NULL)),
+  CONSTRAINT deleted_blob_says_when CHECK ((status = 'deleted') = (deleted_at IS NOT NULL)),
+  CONSTRAINT deleted_blob_has_no_name CHECK (status NOT IN ('deleting', 'deleted') OR file_name IS NULL)
+);
+CREATE INDEX blobs_uploading ON assent.blobs (created_at) WHERE status = 'uploading';
+CREATE INDEX blobs_to_delete ON assent.blobs (delete_at) WHERE status = 'deleting';
+CREATE TRIGGER blob_status_moves_forward BEFORE UPDATE ON assent.blobs
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('blobs');
+CREATE TRIGGER blobs_are_never_emptied BEFORE TRUNCATE ON assent.blobs
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.blobs');
+GRANT SELECT, INSERT, DELETE,
+      UPDATE (status, file_name, found_type, size_bytes, sha256, deletions, delete_at, delete_error, deleted_at)
+  ON assent.blobs TO assent_engine;
+
+-- One submission of a document, and its review.
+CREATE TABLE assent.document_versions (
+  org_id                text        NOT NULL,
+  id                    uuid        NOT NULL,
+  document_id           uuid        NOT NULL,
+  version_no            integer     NOT NULL,
+  content_type          text        NOT NULL,
+  structured_data       jsonb,                      -- its fields
+  blob_ref              text,                       -- where its file is, in a store of others
+  blob_id               uuid,                       -- its file, in ours
+  ocr_extracted         jsonb,                      -- what was read out of the file: `text`, and fields
+  extracted_at          timestamptz,                -- when it was read, once
+  request_id            uuid,                       -- the outside request whose result it was
+  status                text        NOT NULL DEFAULT 'pending',
+  rejection_code        text,
+  rejection_reason      text,
+  verified_by           text,                       -- who verified or rejected it
+  verified_at           timestamptz,
+  valid_from            date,
+  valid_to              date,
+  quality_score         numeric(5,2),
+  extraction_confidence numeric(5,2),
+  created_at            timestamptz NOT NULL DEFAULT assent.now(),
+  created_by            text        NOT NULL,
+  maker_id              text,                       -- the member who made the key with which it was handed in
+  erased_at             timestamptz,                -- when its content was deleted
+  erased_by             text,
+  CONSTRAINT document_versions_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT version_number_is_unique UNIQUE (org_id, document_id, version_no),
+  CONSTRAINT version_is_of_a_document FOREIGN KEY (org_id, document_id) REFERENCES assent.documents (org_id, id),
+  CONSTRAINT version_number_is_positive CHECK (version_no >= 1),
+  CONSTRAINT version_status_is_known CHECK (status IN ('pending', 'in_qa', 'verified', 'rejected')),
+  CONSTRAINT version_has_a_file FOREIGN KEY (org_id, blob_id) REFERENCES assent.blobs (org_id, id),
+  CONSTRAINT file_is_of_one_version UNIQUE (org_id, blob_id),
+  CONSTRAINT version_has_one_file CHECK (blob_ref IS NULL OR blob_id IS NULL),
+  CONSTRAINT version_has_content
+    CHECK (CASE WHEN erased_at IS NULL THEN coalesce(structured_data::text, blob_ref, blob_id::text) IS NOT NULL
+                ELSE structured_data IS NULL AND blob_ref IS NULL END),
+  CONSTRAINT erased_version_says_by_whom CHECK ((erased_at IS NULL) = (erased_by IS NULL)),
+  CONSTRAINT erased_version_has_no_text CHECK (erased_at IS NULL OR ocr_extracted IS NULL),
+  CONSTRAINT version_content_type_is_short CHECK (length(content_type) BETWEEN 1 AND 200),
+  CONSTRAINT version_blob_ref_is_short CHECK (length(blob_ref) BETWEEN 1 AND 1000),
+  CONSTRAINT version_is_valid_for_a_time CHECK (valid_from <= valid_to),
+  CONSTRAINT version_is_reviewed_by_someone
+    CHECK ((status IN ('verified', 'rejected')) = (verified_by IS NOT NULL AND verified_at IS NOT NULL)),
+  CONSTRAINT version_is_not_reviewed_by_its_sender CHECK (verified_by NOT IN (created_by, coalesce(maker_id, created_by))),
+  CONSTRAINT rejected_version_says_why CHECK ((status = 'rejected') = (rejection_code IS NOT NULL)),
+  CONSTRAINT quality_is_a_percentage CHECK (quality_score BETWEEN 0 AND 100),
+  CONSTRAINT confidence_is_a_percentage CHECK (extraction_confidence BETWEEN 0 AND 100)
+);
+CREATE INDEX versions_to_review ON assent.document_versions (org_id, created_at, id) WHERE status IN ('pending', 'in_qa');
+CREATE INDEX versions_by_request ON assent.document_versions (org_id, request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX versions_by_data ON assent.document_versions USING gin (structured_data jsonb_path_ops);
+CREATE INDEX versions_by_extracted_data ON assent.document_versions USING gin (ocr_extracted jsonb_path_ops);
+CREATE INDEX versions_by_words ON assent.document_versions USING gin (to_tsvector('simple', ocr_extracted ->> 'text'));
+CREATE TRIGGER version_status_moves_forward BEFORE UPDATE ON assent.document_versions
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('document_versions');
+
+-- A version is what was handed in: only what is read out of its file, its review, its link to a request and the erasure of its
+-- content come later.
+CREATE FUNCTION assent.guard_document_version() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  later CONSTANT text[] := '{status,rejection_code,rejection_reason,verified_by,verified_at,valid_from,valid_to,request_id,'
+    || 'structured_data,blob_ref,ocr_extracted,extracted_at,quality_score,extraction_confidence,erased_at,erased_by}';
+  is_read CONSTANT boolean := OLD.extracted_at IS NULL AND NEW.extracted_at IS NOT NULL AND OLD.blob_id IS NOT NULL
+    AND OLD.erased_at IS NULL AND OLD.status IN ('pending', 'in_qa');
+BEGIN
+  IF (to_jsonb(NEW) - later) IS DISTINCT FROM (to_jsonb(OLD) - later) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('version %s stays as it was handed in', OLD.id);
+  END IF;
+  IF (NEW.structured_data, NEW.blob_ref, NEW.ocr_extracted) IS DISTINCT FROM (OLD.structured_data, OLD.blob_ref, OLD.ocr_extracted)
+     AND NOT (OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL)
+     AND NOT (is_read AND NEW.blob_ref IS NOT DISTINCT FROM OLD.blob_ref
+              AND (OLD.structured_data IS NULL OR NEW.structured_data IS NOT DISTINCT FROM OLD.structured_data))
+     OR NOT is_read AND (NEW.extracted_at, NEW.quality_score, NEW.extraction_confidence)
+                        IS DISTINCT FROM (OLD.extracted_at, OLD.quality_score, OLD.extraction_confidence)
+     OR OLD.erased_at IS NOT NULL AND (NEW.erased_at, NEW.erased_by) IS DISTINCT FROM (OLD.erased_at, OLD.erased_by) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('content of version %s does not change', OLD.id),
+      HINT = 'It can only be erased.';
+  END IF;
+  IF OLD.request_id IS NOT NULL AND NEW.request_id IS DISTINCT FROM OLD.request_id THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('version %s is the result of another request', OLD.id);
+  END IF;
+  IF OLD.verified_by IS NOT NULL
+     AND (NEW.rejection_code, NEW.rejection_reason, NEW.verified_by, NEW.verified_at, NEW.valid_from, NEW.valid_to)
+         IS DISTINCT FROM
+         (OLD.rejection_code, OLD.rejection_reason, OLD.verified_by, OLD.verified_at, OLD.valid_from, OLD.valid_to)
+     OR NEW.status <> 'verified' AND (NEW.valid_from, NEW.valid_to) IS DISTINCT FROM (OLD.valid_from, OLD.valid_to) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('version %s was reviewed once', OLD.id),
+      HINT = 'The reviewer says how long it is valid, when it is verified.';
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER versions_stay_as_they_were_handed_in BEFORE UPDATE ON assent.document_versions
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_document_version();
+-- A version is never without its bytes, and bytes that a version refers to are never deleted. Both sides change the row of the
+-- blob, so that one of two transactions sees what the other did.
+CREATE FUNCTION assent.guard_version_file() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.blob_id IS NOT NULL
+     AND EXISTS (SELECT FROM assent.blobs b WHERE b.org_id = NEW.org_id AND b.id = NEW.blob_id AND b.status <> 'kept') THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('the file of version %s is not complete', NEW.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER versions_have_their_bytes BEFORE INSERT ON assent.document_versions
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_version_file();
+CREATE FUNCTION assent.guard_blob() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.status = 'kept' AND (TG_OP = 'DELETE' OR NEW.status <> 'kept') AND EXISTS (
+       SELECT FROM assent.document_versions v
+        WHERE v.org_id = OLD.org_id AND v.blob_id = OLD.id AND v.erased_at IS NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('a version refers to blob %s', OLD.id),
+      HINT = 'Erase the version.';
+  END IF;
+  IF TG_OP = 'DELETE' THEN
+    RETURN OLD;
+  END IF;
+  IF OLD.status <> 'uploading'
+     AND (NEW.found_type, NEW.size_bytes, NEW.sha256) IS DISTINCT FROM (OLD.found_type, OLD.size_bytes, OLD.sha256) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('blob %s stays as it was uploaded', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER blobs_of_versions_are_kept BEFORE UPDATE OR DELETE ON assent.blobs
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_blob();
+CREATE TRIGGER document_versions_are_never_deleted BEFORE DELETE ON assent.document_versions
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER document_versions_are_never_emptied BEFORE TRUNCATE ON assent.document_versions
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.document_versions');
+GRANT SELECT, INSERT, UPDATE (status, rejection_code, rejection_reason, verified_by, verified_at, valid_from, valid_to, request_id,
+                              structured_data, blob_ref, ocr_extracted, extracted_at, quality_score, extraction_confidence,
+                              erased_at, erased_by)
+  ON assent.document_versions TO assent_engine;
+
+-- Links by which an outside party hands in the files of one request without an account. What comes by one that a member made is
+-- also that member's work.
+CREATE TABLE assent.upload_links (
+  org_id     text        NOT NULL,
+  id         uuid        NOT NULL DEFAULT assent.new_id(),
+  request_id uuid        NOT NULL,
+  key        text        NOT NULL DEFAULT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),  -- signs it
+  made_by    text,                                  -- none for the one that goes out with the request
+  created_at timestamptz NOT NULL DEFAULT assent.now(),
+  expires_at timestamptz NOT NULL DEFAULT assent.now() + interval '30 days',
+  revoked_at timestamptz,
+  revoked_by text,
+  CONSTRAINT upload_links_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT upload_link_is_for_a_request
+    FOREIGN KEY (org_id, request_id) REFERENCES assent.outside_requests (org_id, id) ON DELETE CASCADE,
+  CONSTRAINT upload_link_key_is_long CHECK (length(key) >= 64),
+  CONSTRAINT revoked_upload_link_says_by_whom CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
+);
+CREATE INDEX upload_links_by_request ON assent.upload_links (org_id, request_id);
+SELECT assent.guard_by_org('assent.upload_links');
+GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by) ON assent.upload_links TO assent_engine;
+
+-- What happened to documents, their versions and what requires them.
+CREATE TABLE assent.document_events (
+  org_id         text        NOT NULL,
+  id             uuid        NOT NULL,
+  requirement_id uuid,
+  document_id    uuid,
+  version_id     uuid,
+  type           text        NOT NULL,
+  old_status     text,
+  new_status     text,
+  rejection_code text,
+  notes          text,
+  actor_id       text        NOT NULL,
+  at             timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT document_events_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT document_event_is_about_something CHECK (coalesce(requirement_id, document_id) IS NOT NULL),
+  CONSTRAINT document_event_type_is_known CHECK (type IN (
+    'created', 'version_uploaded', 'verified', 'rejected', 'expired', 'required', 'requested', 'received', 'in_qa', 'waived',
+    'reset', 'erased', 'extracted')),
+  CONSTRAINT document_event_notes_are_short CHECK (length(notes) <= 2000)
+);
+CREATE INDEX document_events_by_document ON assent.document_events (org_id, document_id, at, id) WHERE document_id IS NOT NULL;
+CREATE INDEX document_events_by_requirement ON assent.document_events (org_id, requirement_id, at, id)
+  WHERE requirement_id IS NOT NULL;
+CREATE TRIGGER document_events_are_append_only BEFORE UPDATE OR DELETE ON assent.document_events
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER document_events_are_never_emptied BEFORE TRUNCATE ON assent.document_events
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.document_events');
+GRANT SELECT, INSERT ON assent.document_events TO assent_engine;
+
+-- Why a version is rejected. Those of org * are for all; an org adds its own, or says one of them in its own words.
+CREATE TABLE assent.rejection_codes (
+  org_id         text    NOT NULL,
+  code           text    NOT NULL,
+  category       text    NOT NULL,
+  client_message text    NOT NULL,
+  ops_message    text    NOT NULL,
+  next_action    text    NOT NULL,
+  retryable      boolean NOT NULL DEFAULT true,     -- whether the client can hand in another one
+  translations   jsonb   NOT NULL DEFAULT '{}',     -- language → client_message and next_action
+  CONSTRAINT rejection_codes_pkey PRIMARY KEY (org_id, code),
+  CONSTRAINT rejection_code_is_a_name CHECK (code ~ '^[A-Z][A-Z0-9_]{1,62}$'),
+  CONSTRAINT rejection_messages_are_short
+    CHECK (greatest(length(client_message), length(ops_message), length(next_action)) <= 500 AND length(category) BETWEEN 1 AND 50),
+  CONSTRAINT translations_are_an_object CHECK (jsonb_typeof(translations) = 'object')
+);
+SELECT assent.guard_by_org('assent.rejection_codes');
+CREATE POLICY rejection_codes_of_all_orgs_are_readable ON assent.rejection_codes FOR SELECT USING (org_id = '*');
+CREATE POLICY rejection_codes_of_all_orgs_are_the_owners ON assent.rejection_codes AS RESTRICTIVE FOR INSERT
+  WITH CHECK (org_id <> '*');
+CREATE POLICY rejection_codes_of_all_orgs_stay_the_owners ON assent.rejection_codes AS RESTRICTIVE FOR UPDATE
+  USING (org_id <> '*') WITH CHECK (org_id <> '*');
+GRANT SELECT, INSERT, UPDATE (category, client_message, ops_message, next_action, retryable, translations)
+  ON assent.rejection_codes TO assent_engine;
+
+INSERT INTO assent.rejection_codes (org_id, code, category, client_message, ops_message, next_action, retryable) VALUES
+  ('*', 'UNREADABLE', 'quality', 'The image of the document is too blurry to read.', 'OCR failed: image quality.',
+   'Please upload a clear image in high resolution.', true),
+  ('*', 'CUTOFF', 'quality', 'Part of the document is cut off.', 'Incomplete capture.',
+   'Make sure that all four corners can be seen in the image.', true),
+  ('*', 'GLARE', 'quality', 'Glare hides important information.', 'Light reflected on the document.',
+   'Take the photograph without flash and without direct light.', true),
+  ('*', 'LOW_RESOLUTION', 'quality', 'The resolution of the image is too low.', 'Below the minimum DPI.',
+   'Upload a scan with a higher resolution, 300 DPI at least.', true),
+  ('*', 'WRONG_DOC_TYPE', 'mismatch', 'This is not the document that was asked for.', 'Type of document does not match.',
+   'Please upload the document of the right type.', true),
+  ('*', 'WRONG_PERSON', 'mismatch', 'The document belongs to another person.', 'Name or subject does not match.',
+   'Upload the document of the right person.', true),
+  ('*', 'SAMPLE_DOC', 'mismatch', 'This appears to be a sample or a specimen.', 'Specimen or sample found.',
+   'Please upload your own document.', true),
+  ('*', 'EXPIRED', 'validity', 'The document has expired.', 'Past its expiry date.',
+   'Please send a document that is valid now.', true),
+  ('*', 'NOT_YET_VALID', 'validity', 'The document is not valid yet.', 'valid_from is in the future.',
+   'Please send a document that is valid now.', true),
+  ('*', 'UNDATED', 'validity', 'The document has no date of issue or expiry.', 'Dates are missing.',
+   'Please send a document with a date.', true),
+  ('*', 'DOB_MISMATCH', 'data', 'The date of birth does not match our records.', 'Date of birth differs from the record.',
+   'Please check that it is the right document, or contact support.', false),
+  ('*', 'NAME_MISMATCH', 'data', 'The name does not match our records.', 'Name differs from the record.',
+   'Please check the spelling, or send a document about the change of name.', false),
+  ('*', 'ADDRESS_MISMATCH', 'data', 'The address does not match the declared address.', 'Address differs.',
+   'Please send a proof of address at the declared address.', true),
+  ('*', 'UNSUPPORTED_FORMAT', 'format', 'The format of the file is not supported.', 'Invalid type of file.',
+   'Please upload PDF, JPEG or PNG.', true),
+  ('*', 'PASSWORD_PROTECTED', 'format', 'The document is protected by a password.', 'The file cannot be opened.',
+   'Please upload a version without a password.', true),
+  ('*', 'CORRUPTED', 'format', 'The file appears to be damaged.', 'The file cannot be read.',
+   'Please upload it again, or send another file.', true),
+  ('*', 'SUSPECTED_ALTERATION', 'authenticity', 'The document needs further verification.', 'Possible tampering.',
+   'Our team will contact you about it.', false),
+  ('*', 'INCONSISTENT_FONTS', 'authenticity', 'The document needs further verification.', 'Inconsistent fonts.',
+   'Our team will contact you about it.', false);
 -- file: 85_jobs.sql
 -- Jobs: the one queue. Effects, tasks and results (outside_request_deliveries) are kinds of job.
 
@@ -2367,6 +3555,23 @@ CREATE TABLE assent.worker_leases (
 ALTER TABLE assent.worker_leases ENABLE ROW LEVEL SECURITY;
 CREATE POLICY rows_of_nobody ON assent.worker_leases USING (false);
 
+-- What the code of workers declares by name, such as `operation:bank.pay`, and until when it is taken to be there: workers that
+-- run say so again and again. An older worker leaves to a newer one what it does not know. Names belong to no org.
+CREATE TABLE assent.declared_names (
+  name           text        NOT NULL,
+  declared_until timestamptz NOT NULL,
+  CONSTRAINT declared_names_pkey PRIMARY KEY (name)
+);
+ALTER TABLE assent.declared_names ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.declared_names USING (false);
+
+-- Whether the code of a worker declares one of these names.
+CREATE FUNCTION assent.is_declared(names text[]) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN EXISTS (SELECT FROM assent.declared_names d WHERE d.name = ANY (names) AND d.declared_until > assent.now());
+REVOKE ALL ON FUNCTION assent.is_declared(text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.is_declared(text[]) TO assent_engine;
+
 -- One row for each job, narrow, because it changes with every attempt. What a job is about is in the row of its kind
 -- (task_submissions, effects, outside_request_deliveries) under the same id, and the outcomes of its attempts are in job_attempts:
 -- those rows are only inserted.
@@ -2379,13 +3584,14 @@ CREATE TABLE assent.jobs (
   priority     smallint    NOT NULL DEFAULT 128, -- the higher the sooner; then the oldest
   attempts     integer     NOT NULL DEFAULT 0,  -- counted when they begin
   attempts_max integer     NOT NULL,
-  run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after a failure, the next attempt
+  run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after a failure, the next attempt; in the background, until then
   repeatable   boolean     NOT NULL DEFAULT true, -- whether it may run again after an attempt of unknown outcome
   worker_id    uuid,                            -- the worker that has claimed it
   claimed_at   timestamptz,
   losses       integer     NOT NULL DEFAULT 0,  -- how many workers were lost while they had it
   suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
-  resolved     boolean     NOT NULL DEFAULT false, -- of a dead one: its step went on without it, or a person discarded it
+  resolved     boolean     NOT NULL DEFAULT false, -- of a dead one: its step or parent went on without it, or a person discarded it
+  parent_id    uuid,                            -- of a subtask: the task that waits for it
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   ended_at     timestamptz,
   CONSTRAINT jobs_pkey PRIMARY KEY (org_id, id),
@@ -2398,7 +3604,9 @@ CREATE TABLE assent.jobs (
   CONSTRAINT running_job_has_a_worker CHECK ((status = 'running') = (worker_id IS NOT NULL)),
   CONSTRAINT job_ends_when_its_status_says_so
     CHECK ((status IN ('done', 'cancelled', 'dead')) = (ended_at IS NOT NULL)),
-  CONSTRAINT only_a_dead_job_is_resolved CHECK (NOT resolved OR status = 'dead')
+  CONSTRAINT only_a_dead_job_is_resolved CHECK (NOT resolved OR status = 'dead'),
+  CONSTRAINT only_a_task_has_a_parent CHECK (parent_id IS NULL OR kind = 'task'),
+  CONSTRAINT only_a_task_waits_for_others CHECK (status NOT IN ('blocked', 'background') OR kind = 'task')
 ) WITH (fillfactor = 70);
 -- The claim goes from org to org and lane to lane, and takes from each what is due first: what is to run tomorrow stands
 -- behind what is due, and is never read.
@@ -2406,6 +3614,11 @@ CREATE INDEX jobs_to_run ON assent.jobs (kind, org_id, lane, priority, run_at, i
 CREATE INDEX jobs_suspect ON assent.jobs (kind, run_at, org_id, id) WHERE status IN ('queued', 'retrying') AND suspect;
 CREATE INDEX jobs_running ON assent.jobs (kind, worker_id) WHERE status = 'running';
 CREATE INDEX jobs_dead ON assent.jobs (org_id, created_at, id) WHERE status = 'dead' AND NOT resolved;
+-- Tasks that wait for their subtasks, and those subtasks that have not ended: one look for each parent, however many there are.
+CREATE INDEX jobs_blocked ON assent.jobs (org_id, id) WHERE status = 'blocked';
+CREATE INDEX jobs_background ON assent.jobs (run_at, org_id, id) WHERE status = 'background';
+CREATE INDEX jobs_open_subtasks ON assent.jobs (org_id, parent_id, id)
+  WHERE parent_id IS NOT NULL AND status NOT IN ('done', 'cancelled', 'dead');
 CREATE INDEX jobs_ended ON assent.jobs (kind, ended_at) WHERE status IN ('done', 'cancelled');
 CREATE TRIGGER job_status_moves_forward BEFORE UPDATE ON assent.jobs
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('jobs');
@@ -2426,12 +3639,16 @@ CREATE TABLE assent.job_attempts (
   code       text,
   error      text,
   ambiguous  boolean     NOT NULL DEFAULT false, -- whether it may have had its effect all the same
-  worker_id  uuid        NOT NULL,
+  error_type text,                              -- of a task's attempt that raised an exception: its type
+  stack_trace text,
+  retryable  boolean,                           -- of one that failed: whether a further attempt could help
+  worker_id  uuid,                              -- null where a task was ended from outside, or its time there was over
   started_at timestamptz NOT NULL,
   ended_at   timestamptz NOT NULL,
   CONSTRAINT job_attempts_pkey PRIMARY KEY (org_id, job_id, attempt),
-  CONSTRAINT job_attempt_outcome_is_known CHECK (outcome IN ('done', 'failed', 'lost')),
-  CONSTRAINT job_attempt_that_failed_says_why CHECK (num_nonnulls(code, error) = CASE outcome WHEN 'done' THEN 0 ELSE 2 END)
+  CONSTRAINT job_attempt_outcome_is_known CHECK (outcome IN ('done', 'blocked', 'background', 'failed', 'lost')),
+  CONSTRAINT job_attempt_that_failed_says_why
+    CHECK (num_nonnulls(code, error) = CASE WHEN outcome IN ('failed', 'lost') THEN 2 ELSE 0 END)
 );
 CREATE TRIGGER job_attempts_are_append_only BEFORE UPDATE OR DELETE ON assent.job_attempts
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
@@ -2444,13 +3661,13 @@ CREATE POLICY clients_see_attempts_at_tasks ON assent.job_attempts AS RESTRICTIV
 GRANT SELECT, INSERT ON assent.job_attempts TO assent_engine;
 GRANT SELECT ON assent.job_attempts TO assent_client;
 
--- Effects: HTTP calls, e-mails and messages that a step wants sent.
+-- Effects: HTTP calls, e-mails and messages that a step wants sent, or that Assent itself writes, without a step.
 CREATE TABLE assent.effects (
   org_id          text        NOT NULL,
   id              uuid        NOT NULL,            -- of its job
-  instance_id     uuid        NOT NULL,
-  step_id         uuid        NOT NULL,
-  step_created_at timestamptz NOT NULL,            -- the step's partition, for its evidence
+  instance_id     uuid,
+  step_id         uuid,
+  step_created_at timestamptz,                     -- the step's partition, for its evidence
   type            text        NOT NULL,
   payload         jsonb       NOT NULL DEFAULT '{}',
   key             text        NOT NULL,            -- what the receiver sees as Idempotency-Key
@@ -2459,7 +3676,9 @@ CREATE TABLE assent.effects (
   trace_id        text,
   created_at      timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT effects_pkey PRIMARY KEY (org_id, id),
-  CONSTRAINT effect_type_is_known CHECK (type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration'))
+  CONSTRAINT effect_type_is_known CHECK (type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration')),
+  CONSTRAINT effect_of_a_step_names_its_instance CHECK (num_nulls(instance_id, step_id, step_created_at) IN (0, 3)),
+  CONSTRAINT only_a_step_awaits_an_effect CHECK (NOT awaited OR step_id IS NOT NULL)
 );
 CREATE INDEX effects_by_instance ON assent.effects (org_id, instance_id);
 CREATE INDEX effects_by_step ON assent.effects (org_id, step_id);
@@ -2469,6 +3688,27 @@ CREATE TRIGGER effects_are_never_emptied BEFORE TRUNCATE ON assent.effects
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
 SELECT assent.guard_by_org('assent.effects');
 GRANT SELECT, INSERT ON assent.effects TO assent_engine;
+
+-- What an org writes in place of Assent's own mails, part by part; a part that is null is Assent's.
+CREATE TABLE assent.mail_templates (
+  org_id     text        NOT NULL,
+  kind       text        NOT NULL,
+  language   text        NOT NULL,
+  subject    text,
+  text       text,
+  html       text,
+  updated_by text        NOT NULL,
+  updated_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT mail_templates_pkey PRIMARY KEY (org_id, kind, language),
+  CONSTRAINT mail_template_language_is_a_tag CHECK (language ~ '^[a-z]{2,3}(-[A-Z]{2})?$'),
+  CONSTRAINT mail_template_has_a_part CHECK (num_nonnulls(subject, text, html) > 0),
+  CONSTRAINT mail_template_subject_is_one_line CHECK (subject !~ '[\r\n]')
+);
+CREATE TRIGGER mail_templates_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.mail_templates FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('mail_template', 'create', 'delete', 'kind', 'language',
+    'subject text html');
+SELECT assent.guard_by_org('assent.mail_templates');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.mail_templates TO assent_engine;
 
 -- What an org's webhooks are signed with. Settings of the org can be read by expressions, so these are not there; the
 -- engine's role has no right to this table at all. Two may be active, while receivers change from one to the other.
@@ -2519,11 +3759,19 @@ CREATE TABLE assent.task_submissions (
   step_id      uuid,
   awaited      boolean     NOT NULL DEFAULT false, -- whether that step rests until it has ended
   trace_id     text,
+  parent_id    uuid,                            -- of a subtask: the task that made it
+  parent_attempt integer,                       -- and at which attempt: subtasks of one attempt are waited for together
+  depth        smallint    NOT NULL DEFAULT 0,  -- how many tasks it has above it
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT task_submissions_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT task_of_a_step_names_its_instance CHECK ((instance_id IS NULL) = (step_id IS NULL)),
-  CONSTRAINT only_a_step_awaits_a_task CHECK (NOT awaited OR step_id IS NOT NULL)
+  CONSTRAINT only_a_step_awaits_a_task CHECK (NOT awaited OR step_id IS NOT NULL),
+  CONSTRAINT subtask_names_the_attempt_that_made_it CHECK ((parent_id IS NULL) = (parent_attempt IS NULL)),
+  CONSTRAINT subtask_has_its_depth CHECK ((parent_id IS NULL) = (depth = 0)),
+  CONSTRAINT subtask_is_awaited_by_its_parent_alone CHECK (NOT awaited OR parent_id IS NULL)
 );
+CREATE INDEX task_submissions_by_parent ON assent.task_submissions (org_id, parent_id, parent_attempt, id)
+  WHERE parent_id IS NOT NULL;
 CREATE INDEX task_submissions_by_type ON assent.task_submissions (org_id, type, id);
 CREATE INDEX task_submissions_by_step ON assent.task_submissions (org_id, instance_id, step_id)
   WHERE instance_id IS NOT NULL;
@@ -2534,6 +3782,35 @@ CREATE TRIGGER task_submissions_are_never_emptied BEFORE TRUNCATE ON assent.task
 SELECT assent.guard_by_org('assent.task_submissions');
 GRANT SELECT, INSERT ON assent.task_submissions TO assent_engine;
 GRANT SELECT ON assent.task_submissions TO assent_client;
+
+-- How far a task is, as its attempt said last: one row, overwritten at most once in a worker's interval.
+CREATE TABLE assent.task_progress (
+  org_id   text             NOT NULL,
+  task_id  uuid             NOT NULL,
+  attempt  integer          NOT NULL,
+  fraction double precision NOT NULL,
+  message  text             NOT NULL,
+  at       timestamptz      NOT NULL,
+  CONSTRAINT task_progress_pkey PRIMARY KEY (org_id, task_id),
+  CONSTRAINT task_progress_is_a_part_of_the_whole CHECK (fraction BETWEEN 0 AND 1)
+);
+SELECT assent.guard_by_org('assent.task_progress');
+GRANT SELECT ON assent.task_progress TO assent_engine;
+
+-- The lines that attempts wrote. Only workers write here, and a task's lines are deleted with it.
+CREATE TABLE assent.task_log_lines (
+  org_id   text        NOT NULL,
+  task_id  uuid        NOT NULL,
+  attempt  integer     NOT NULL,
+  position integer     NOT NULL,                -- from 1, in the attempt
+  level    text        NOT NULL,
+  message  text        NOT NULL,
+  at       timestamptz NOT NULL,
+  CONSTRAINT task_log_lines_pkey PRIMARY KEY (org_id, task_id, attempt, position),
+  CONSTRAINT task_log_level_is_known CHECK (level IN ('debug', 'info', 'warning', 'error'))
+);
+SELECT assent.guard_by_org('assent.task_log_lines');
+GRANT SELECT ON assent.task_log_lines TO assent_engine;
 
 -- A key stands for one task of its type in its partition for good, also after that is pruned.
 CREATE TABLE assent.task_keys (
@@ -2615,6 +3892,133 @@ GRANT EXECUTE ON FUNCTION assent.input_hash(jsonb) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.submit_task(text, jsonb, text, integer, timestamptz, integer)
   TO assent_engine, assent_client;
 
+-- Cancels tasks that have not ended, with their subtasks that have not, and notifies the workers once where one of them runs. It goes
+-- from level to level: subtasks are looked for after their parent was locked, for the parent may just have made them.
+CREATE FUNCTION assent.cancel_tasks(orgs text[], tasks uuid[]) RETURNS TABLE (org_id text, id uuid)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  level_orgs text[] := orgs;
+  level_tasks uuid[] := tasks;
+  some_run boolean;
+  any_runs boolean := false;
+BEGIN
+  LOOP
+    WITH open AS MATERIALIZED (
+      SELECT j.org_id, j.id, j.status FROM unnest(level_orgs, level_tasks) AS level (org_id, id)
+        JOIN assent.jobs j ON j.org_id = level.org_id AND j.id = level.id
+       WHERE j.kind = 'task' AND j.status NOT IN ('done', 'cancelled', 'dead')
+       ORDER BY j.org_id, j.id FOR UPDATE OF j
+    ), cancelled AS (
+      UPDATE assent.jobs j SET status = 'cancelled', worker_id = NULL, ended_at = assent.now()
+        FROM open WHERE j.org_id = open.org_id AND j.id = open.id
+    )
+    SELECT array_agg(open.org_id), array_agg(open.id), bool_or(open.status = 'running')
+      INTO level_orgs, level_tasks, some_run FROM open;
+    EXIT WHEN level_tasks IS NULL;
+    any_runs := any_runs OR some_run;
+    RETURN QUERY SELECT level.* FROM unnest(level_orgs, level_tasks) AS level;
+    SELECT array_agg(j.org_id), array_agg(j.id) INTO level_orgs, level_tasks
+      FROM unnest(level_orgs, level_tasks) AS parent (org_id, id)
+      JOIN assent.jobs j ON j.org_id = parent.org_id AND j.parent_id = parent.id
+     WHERE j.status NOT IN ('done', 'cancelled', 'dead');
+    EXIT WHEN level_tasks IS NULL;
+  END LOOP;
+  IF any_runs THEN
+    PERFORM pg_notify('assent_tasks', 'cancelled');
+  END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION assent.cancel_tasks(text[], uuid[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.cancel_tasks(text[], uuid[]) TO assent_engine;
+
+-- Ends the attempt at a task from outside of the workers, whether its function has returned or still runs: the first end counts.
+-- It is a row of its own in job_attempts, and the task has as many attempts left as before. Returns the task's status then,
+-- null where it is not under way. The steps and tasks that wait for it go on.
+CREATE FUNCTION assent.end_task(org text, task uuid, output jsonb, code text, error text, retryable boolean) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  former record;
+  ended record;
+  event_key text;
+BEGIN
+  SELECT j.status, j.attempts, j.attempts_max INTO former FROM assent.jobs j
+   WHERE j.org_id = org AND j.id = task AND j.kind = 'task' AND j.status IN ('background', 'running') FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  UPDATE assent.jobs j
+     SET status = CASE WHEN code IS NULL THEN 'done' WHEN retryable AND j.attempts < j.attempts_max THEN 'retrying' ELSE 'dead' END,
+         attempts = j.attempts + 1, attempts_max = j.attempts_max + 1, worker_id = NULL, suspect = false,
+         run_at = CASE WHEN code IS NULL THEN j.run_at
+                       ELSE assent.now() + least(3600, 2 ^ least(j.attempts - 1, 12)) * interval '1 second' END,
+         resolved = code IS NOT NULL AND NOT (retryable AND j.attempts < j.attempts_max) AND j.parent_id IS NOT NULL,
+         ended_at = CASE WHEN code IS NULL OR NOT (retryable AND j.attempts < j.attempts_max) THEN assent.now() END
+   WHERE j.org_id = org AND j.id = task
+  RETURNING j.status, j.attempts, j.claimed_at, j.parent_id INTO ended;
+  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, retryable, started_at, ended_at)
+  VALUES (org, task, ended.attempts, 'task', CASE WHEN code IS NULL THEN 'done' ELSE 'failed' END, output, code, left(error, 2000),
+          CASE WHEN code IS NOT NULL THEN retryable END, ended.claimed_at, assent.now());
+  IF former.status = 'running' THEN
+    PERFORM pg_notify('assent_tasks', 'cancelled');
+  END IF;
+  IF ended.status = 'retrying' THEN
+    RETURN ended.status;
+  END IF;
+  UPDATE assent.jobs p SET status = 'queued', run_at = assent.now()
+   WHERE p.org_id = org AND p.id = ended.parent_id AND p.status = 'blocked'
+     AND NOT EXISTS (SELECT FROM assent.jobs c WHERE c.org_id = org AND c.parent_id = p.id
+                        AND c.status NOT IN ('done', 'cancelled', 'dead'));
+  IF FOUND THEN
+    PERFORM pg_notify('assent_tasks', '');
+  END IF;
+  event_key := encode(sha256(convert_to(format('task ended:%s', task), 'UTF8')), 'hex');
+  WITH awaited AS (
+    SELECT s.instance_id, s.step_id, s.trace_id FROM assent.task_submissions s
+     WHERE s.org_id = org AND s.id = task AND s.awaited
+  ), receipt AS (
+    INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
+    SELECT org, instance_id, 'events', event_key, assent.now() FROM awaited
+  )
+  INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, event_type, payload_json, event_idempotency_key,
+         trace_id)
+  SELECT org, assent.now(), assent.new_id(), instance_id, 'on_event',
+         jsonb_build_object('cause', task, 'step', step_id,
+           'outcome', CASE WHEN code IS NULL THEN 'completed' ELSE 'error' END,
+           'data', CASE WHEN code IS NULL THEN output ELSE jsonb_build_object('code', code, 'message', error) END),
+         event_key, trace_id
+    FROM awaited;
+  IF FOUND THEN
+    PERFORM pg_notify('assent_events', '');
+  END IF;
+  RETURN ended.status;
+END
+$$;
+REVOKE ALL ON FUNCTION assent.end_task(text, uuid, jsonb, text, text, boolean) FROM PUBLIC;
+
+-- Completes a task that is in the background, for the org of the transaction; returns its status then, null where it is not under
+-- way. For programs in any language, in their own transaction.
+CREATE FUNCTION assent.complete_task(task uuid, output jsonb DEFAULT NULL) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN assent.end_task(assent.org_id(), task, output, NULL, NULL, false);
+
+-- Fails a task that is in the background. It is tried again where that may help and attempts are left; else it is dead.
+CREATE FUNCTION assent.fail_task(task uuid, message text, code text DEFAULT 'TASK_FAILED', retryable boolean DEFAULT false)
+RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF coalesce(assent.is_blank(message) OR assent.is_blank(code), true) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a failure has a code and a message',
+      DETAIL = format('Found %L and %L.', code, message);
+  END IF;
+  RETURN assent.end_task(assent.org_id(), task, NULL, code, message, coalesce(retryable, false));
+END
+$$;
+REVOKE ALL ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean)
+  TO assent_engine, assent_client;
+
 -- What jobs of every kind are about: the step that wants them, and how many attempts they were given.
 CREATE VIEW assent.job_origins WITH (security_invoker = true) AS
 SELECT s.org_id, s.id, 'task' AS kind, s.attempts_max, s.awaited, s.instance_id, s.step_id, s.partition_id, s.trace_id
@@ -2625,7 +4029,9 @@ SELECT e.org_id, e.id, 'effect', e.attempts_max, e.awaited, e.instance_id, e.ste
   FROM assent.effects e
 UNION ALL
 SELECT d.org_id, d.id, 'result', 5, false, r.instance_id, r.step_id, r.partition_id, r.trace_id
-  FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id;
+  FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id
+UNION ALL
+SELECT m.org_id, m.id, 'result', 5, false, NULL, NULL, NULL, NULL FROM assent.dead_messages m;
 GRANT SELECT ON assent.job_origins TO assent_engine;
 
 -- What waits for an operator, each thing once: instances that an error paused; events and jobs that are dead. A dead event, or
@@ -2656,6 +4062,32 @@ SELECT j.org_id, j.id, j.kind, coalesce(a.code, 'UNKNOWN'), a.error,
   LEFT JOIN assent.workflow_instances i ON i.org_id = o.org_id AND i.id = o.instance_id
  WHERE j.status = 'dead' AND NOT j.resolved AND NOT (o.awaited AND coalesce(i.status = 'paused', false));
 GRANT SELECT ON assent.incidents TO assent_engine;
+
+-- Which open incidents an org's alerts have named, and when its last alert was. Only workers write here.
+CREATE TABLE assent.alerted_incidents (
+  org_id      text        NOT NULL,
+  kind        text        NOT NULL,
+  incident_id uuid        NOT NULL,
+  alerted_at  timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT alerted_incidents_pkey PRIMARY KEY (org_id, kind, incident_id)
+);
+SELECT assent.guard_by_org('assent.alerted_incidents');
+
+CREATE TABLE assent.alert_times (
+  org_id  text        NOT NULL,
+  last_at timestamptz NOT NULL DEFAULT '-infinity',
+  CONSTRAINT alert_times_pkey PRIMARY KEY (org_id)
+);
+SELECT assent.guard_by_org('assent.alert_times');
+
+-- Open incidents that no alert has named yet. An alert that is dead itself is none: alerts make no alerts.
+CREATE VIEW assent.incidents_to_alert WITH (security_invoker = true) AS
+SELECT i.* FROM assent.incidents i
+ WHERE NOT EXISTS (SELECT FROM assent.alerted_incidents a
+                    WHERE a.org_id = i.org_id AND a.kind = i.kind AND a.incident_id = i.id)
+   AND NOT (i.kind = 'effect' AND EXISTS (
+         SELECT FROM assent.effects e
+          WHERE e.org_id = i.org_id AND e.id = i.id AND e.type = 'webhook' AND e.payload ? 'alert'));
 -- file: 90_http.sql
 -- Replies that the HTTP API keeps under the keys that callers gave to their requests, to return them again.
 
@@ -2682,13 +4114,65 @@ CREATE INDEX http_replies_to_forget ON assent.http_replies (org_id, expires_at);
 SELECT assent.guard_by_org('assent.http_replies');
 GRANT SELECT, INSERT, UPDATE (request_hash, status, headers, media_type, body, about, created_at, expires_at), DELETE
   ON assent.http_replies TO assent_engine;
+-- file: 92_vacuum.sql
+-- When tables are vacuumed and analyzed. PostgreSQL's own settings wait until a fifth of a table is dead: of a million events
+-- that is two hundred thousand, which every claim and every page then steps over. Three ways of writing have three settings;
+-- a table that is not here is small, or changes rarely. Partitions take those of their default partition (95_upkeep.sql).
+
+-- Queues: few rows live at a time, and each dies soon. Vacuumed by number, however large the table once was.
+ALTER TABLE assent.workflow_batches SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
+  autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE assent.incoming_results SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+  autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE assent.workflow_kept_events SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE assent.http_replies SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+-- Counters and leases: the same few rows again and again, with no index on what changes. Room on each page keeps the
+-- new version of a row beside the old one (HOT).
+ALTER TABLE assent.worker_leases SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+ALTER TABLE assent.task_progress SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+ALTER TABLE assent.number_series SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+
+-- Work: each row is inserted, changes a few times within a short time, and stays as history.
+ALTER TABLE assent.workflow_events_outbox_default SET (autovacuum_vacuum_scale_factor = 0.01,
+  autovacuum_vacuum_threshold = 5000, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.workflow_step_executions_default SET (autovacuum_vacuum_scale_factor = 0.01,
+  autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.jobs SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.workflow_instances SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.entities SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.approval_requests SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.workflow_seats SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.workflow_forms SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE assent.outside_requests SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.02);
+
+-- History: rows are inserted, and never change. VACUUM freezes them and marks pages as visible to all, for index-only scans.
+ALTER TABLE assent.workflow_step_receipts SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.workflow_outbox_receipts SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.entity_versions SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.audit_log SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.approval_decisions SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.job_attempts SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.effects SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.task_submissions SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.task_log_lines SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.outside_request_deliveries SET (autovacuum_vacuum_insert_scale_factor = 0.05,
+  autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE assent.outside_request_items SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 -- file: 95_upkeep.sql
 -- Upkeep: partitions are made ahead of time, receipts and jobs are pruned, ended instances are deleted.
 --
 -- The default partition of each partitioned table catches rows of a month that was not prepared, so that no insert is ever
 -- refused at a month's turn; the next call of ensure_partitions moves such rows to where they belong.
 
--- Makes the partition of one month, taking over its rows from the default partition; false when it was there.
+-- Makes the partition of one month, taking over its rows and storage settings from the default partition; false when it was
+-- there.
 -- The bounds go through text, where another zone or style may write IST for India and read it as Israel.
 CREATE FUNCTION assent.ensure_partition(parent text, month date) RETURNS boolean
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO, YMD' AS $$
@@ -2712,6 +4196,8 @@ BEGIN
   EXECUTE format('ALTER TABLE assent.%I ATTACH PARTITION assent.%I FOR VALUES FROM (%L) TO (%L)',
     parent, partition, lower_bound, upper_bound);
   PERFORM assent.guard_by_org(format('assent.%I', partition)::regclass);
+  EXECUTE format('ALTER TABLE assent.%I SET (%s)', partition, array_to_string(
+    (SELECT reloptions FROM pg_class WHERE oid = format('assent.%I', parent || '_default')::regclass), ', '));
   RETURN true;
 END
 $$;
@@ -2776,7 +4262,8 @@ BEGIN
 END
 $$;
 
--- Deletes jobs of a kind that went well, or were cancelled, before a time, a number at once. The keys of tasks stay.
+-- Deletes jobs of a kind that went well, or were cancelled, before a time, a number at once. The keys of tasks stay, and so do
+-- subtasks of a task that is still to read what came out of them, maybe after a retry.
 CREATE FUNCTION assent.prune_jobs(of_kind text, ended_before timestamptz, jobs_max integer) RETURNS bigint
 LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -2786,16 +4273,22 @@ DECLARE
 BEGIN
   PERFORM set_config('assent.door', 'prune', true);
   WITH old AS MATERIALIZED (
-    SELECT org_id, id FROM assent.jobs
-     WHERE kind = of_kind AND status IN ('done', 'cancelled') AND ended_at < ended_before
-     ORDER BY ended_at LIMIT jobs_max
-     FOR UPDATE SKIP LOCKED
+    SELECT j.org_id, j.id FROM assent.jobs j
+     WHERE j.kind = of_kind AND j.status IN ('done', 'cancelled') AND j.ended_at < ended_before
+       AND NOT EXISTS (SELECT FROM assent.jobs p WHERE p.org_id = j.org_id AND p.id = j.parent_id
+                          AND p.status NOT IN ('done', 'cancelled'))
+     ORDER BY j.ended_at LIMIT jobs_max
+     FOR UPDATE OF j SKIP LOCKED
   ), of_jobs AS (
     DELETE FROM assent.jobs j USING old o WHERE j.org_id = o.org_id AND j.id = o.id RETURNING 1
   ), of_attempts AS (
     DELETE FROM assent.job_attempts a USING old o WHERE a.org_id = o.org_id AND a.job_id = o.id
   ), of_submissions AS (
     DELETE FROM assent.task_submissions s USING old o WHERE s.org_id = o.org_id AND s.id = o.id
+  ), of_progress AS (
+    DELETE FROM assent.task_progress t USING old o WHERE t.org_id = o.org_id AND t.task_id = o.id
+  ), of_logs AS (
+    DELETE FROM assent.task_log_lines t USING old o WHERE t.org_id = o.org_id AND t.task_id = o.id
   ), of_effects AS (
     DELETE FROM assent.effects e USING old o WHERE e.org_id = o.org_id AND e.id = o.id
   )
@@ -2841,6 +4334,8 @@ BEGIN
   ), of_steps AS (
     DELETE FROM assent.workflow_step_executions s
      USING ended x WHERE s.org_id = x.org_id AND s.instance_id = x.id RETURNING 1
+  ), of_evidence AS (
+    DELETE FROM assent.step_evidence v USING ended x WHERE v.org_id = x.org_id AND v.instance_id = x.id
   ), of_forms AS (
     DELETE FROM assent.workflow_forms f
      USING ended x WHERE f.org_id = x.org_id AND f.instance_id = x.id RETURNING f.org_id, f.id

@@ -12,7 +12,7 @@ from tests.processes.commands import ASSENT, ROOT
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseFolder:
     """A folder with a package of its own."""
 
     folder: Path

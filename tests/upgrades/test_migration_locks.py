@@ -19,7 +19,7 @@ from assent.store.lock_waits import BlockingSession, LockWait
 from assent.store.migrate import Migration, load_migrations, migrate, status
 from assent.store.settings import Settings
 from assent.store.upkeep import ensure_partitions
-from tests.upgrades.releases import Release
+from tests.upgrades.releases import ReleaseFolder
 
 pytestmark = pytest.mark.without_twin("migrations of the test change every row")
 SETTINGS = Settings(migration_lock_timeout_ms=300, migration_wait_max_ms=60_000)
@@ -109,7 +109,7 @@ async def test_migration_that_waited_too_long_names_the_sessions_and_changes_not
 
 
 async def test_command_says_on_standard_error_what_it_waits_for(live: Database, tmp_path: Path) -> None:
-    release = await asyncio.to_thread(Release.make, tmp_path / "release", SQL)
+    release = await asyncio.to_thread(ReleaseFolder.make, tmp_path / "release", SQL)
     variables = {"ASSENT_MIGRATION_LOCK_TIMEOUT_MS": "1000", "ASSENT_MIGRATION_WAIT_MAX_MS": "0"}
 
     async def run(**more: str) -> Any:

@@ -24,7 +24,7 @@ from tests.http.process import server, start
 from tests.processes.application import calls, keep_calls
 from tests.processes.commands import run_worker, worker
 from tests.receiver import Receiver, receiving
-from tests.upgrades.releases import Release
+from tests.upgrades.releases import ReleaseFolder
 from tests.world import found_acme, publish_steps, rows
 
 pytestmark = [pytest.mark.long, pytest.mark.without_twin("migrations of the test change every row")]
@@ -106,8 +106,8 @@ async def _read(client: httpx.AsyncClient, instance: str) -> None:
 
 
 @pytest.fixture
-async def release(tmp_path: Path) -> Release:
-    return await asyncio.to_thread(Release.make, tmp_path / "compatible", COMPATIBLE)
+async def release(tmp_path: Path) -> ReleaseFolder:
+    return await asyncio.to_thread(ReleaseFolder.make, tmp_path / "compatible", COMPATIBLE)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def assert_nothing_lost(live: Database, load: StartingLoad, receiver: Rece
 
 @pytest.mark.timeout(400)  # eight processes start, one after the other, on machines that do other things
 async def test_old_and_new_processes_share_the_database_and_nothing_is_lost(
-    live: Database, shop: Receiver, release: Release
+    live: Database, shop: Receiver, release: ReleaseFolder
 ) -> None:
     load = StartingLoad()
     url, new = live.url, release.variables
@@ -217,9 +217,9 @@ async def test_old_and_new_processes_share_the_database_and_nothing_is_lost(
         await stop(new_worker)
 
 
-async def test_old_release_migrates_nothing_and_says_so(database_url: str, release: Release) -> None:
+async def test_old_release_migrates_nothing_and_says_so(database_url: str, release: ReleaseFolder) -> None:
     assert (await asyncio.to_thread(release.run, "migrate", url=database_url)).returncode == 0
-    again = await asyncio.to_thread(Release.installed().run, "migrate", url=database_url)
+    again = await asyncio.to_thread(ReleaseFolder.installed().run, "migrate", url=database_url)
     assert again.returncode == 0, again.stderr
     name = f"{code_version().version + 1:04}_further"
     assert again.stdout == (
@@ -230,9 +230,9 @@ async def test_old_release_migrates_nothing_and_says_so(database_url: str, relea
 
 @pytest.mark.timeout(400)
 async def test_old_release_refuses_a_schema_that_it_cannot_use(
-    live: Database, shop: Receiver, release: Release, tmp_path: Path
+    live: Database, shop: Receiver, release: ReleaseFolder, tmp_path: Path
 ) -> None:
-    newest = await asyncio.to_thread(Release.make, tmp_path / "newest", COMPATIBLE, INCOMPATIBLE)
+    newest = await asyncio.to_thread(ReleaseFolder.make, tmp_path / "newest", COMPATIBLE, INCOMPATIBLE)
     known = code_version().version
     serving = await start(live.url, *APP, "--port", "0", **release.variables)
     _, said = await serving.communicate()

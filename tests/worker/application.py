@@ -4,7 +4,10 @@ It claims events, completes them in the same transaction, and before it commits 
 `app` is for `assent worker --app tests.worker.application:app`.
 """
 
+from collections.abc import Sequence
+
 from assent.app import App
+from assent.model.ids import InstanceKey
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
@@ -37,6 +40,9 @@ class CompletingProcessor(EventProcessor):
             if done:
                 await connection.execute(f"SELECT pg_advisory_xact_lock_shared({GATE})")
         return len(done)
+
+    async def process_named(self, places: Sequence[InstanceKey]) -> int:
+        return await self.process_events()
 
     async def recover_batches(self, limit: int = 100) -> int:
         return 0

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from assent.worker.supervisor import DUTIES
 from tests.postgres import START
 from tests.processes.commands import ASSENT, ROOT, run_worker, worker
 from tests.rows import insert_step
@@ -29,10 +30,7 @@ async def test_once_runs_every_duty_until_nothing_is_left_in_an_order_that_makes
     code, out, _ = await run_worker(database.url, "--once", "--json", *APP, **few)
     told = json.loads(out)
     assert code == 0
-    assert list(told) == [
-        *("recovered", "rescue", "timers", "timeouts", "results", "events", "effects", "tasks"),
-        *("stuck", "partitions", "prune", "compact", "retention"),
-    ]
+    assert list(told) == [duty.name for duty in DUTIES]
     assert told["timers"] == {"count": 3, "runs": 2, "errors": 0, "parts": {}, "error": None}
     assert (told["events"]["count"], told["partitions"]["count"] > 0) == (3, True)
     assert {event["status"] for event in await events(database)} == {"completed"}
@@ -88,7 +86,7 @@ async def test_database_that_cannot_be_reached_is_said_plainly():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--only", "dishes"], "expected any of recovered, rescue, timers"),
+        (["--only", "dishes"], "expected any of names, recovered, rescue"),
         (["--only", "events"], "events need an application"),
         (["--app", "nonsense"], "expected module:name"),
         (["--app", "no.such.module:app"], "no module 'no'"),

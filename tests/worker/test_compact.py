@@ -1,4 +1,4 @@
-"""Compact: old evidence shrinks to what a rebuild needs, once, and nothing else is touched."""
+"""Compact: old outputs shrink to what a rebuild needs, once, and their evidence is kept beside them."""
 
 import ast
 import asyncio
@@ -9,11 +9,12 @@ from uuid import UUID
 import pytest
 
 from assent.engine import evolve
+from assent.runtime.views import list_steps
 from assent.store.database import Database
 from assent.worker.duty import RunResult
 from assent.worker.upkeep import KEPT_KEYS, Compact
 from tests.postgres import START, past_the_guards
-from tests.rows import insert_instance, insert_step
+from tests.rows import insert_instance, insert_step, update
 from tests.workers import run_until_done, second_worker, with_options
 from tests.world import fetch
 
@@ -70,6 +71,32 @@ async def test_everything_else_about_the_step_stays(place, database, clock):
     clock.move_to(YEAR_LATER)
     await run_until_done(Compact(place))
     assert await fetch(database, sql) == before
+
+
+async def test_evidence_that_an_output_loses_is_kept_beside_it(place, database, clock):
+    (step,) = await steps_of(database)
+    clock.move_to(YEAR_LATER)
+    await run_until_done(Compact(place))
+    (kept,) = await fetch(database, "SELECT * FROM assent.step_evidence WHERE org_id <> 'aatwin'")
+    assert dict(kept) == {
+        "org_id": "acme",
+        "step_created_at": START,
+        "step_id": step["id"],
+        "instance_id": step["instance_id"],
+        "evidence": {name: EVIDENCE[name] for name in ("evaluations", "result")},
+    }
+
+
+async def test_evidence_of_a_dead_letter_that_is_sent_again_joins_what_was_taken_out(place, database, clock):
+    sent = {"a": {"status": 200}, "b": {"status": 500}}
+    (step,) = await steps_of(database, output_json={"n": 1, "evidence": sent})
+    clock.move_to(YEAR_LATER)
+    await run_until_done(Compact(place))
+    async with database.transaction(None) as connection:
+        again = {"n": 1, "compacted": True, "evidence": {"b": {"status": 201}}}
+        await update(connection, "workflow_step_executions", step, output_json=again)
+        (row,) = await list_steps(connection, "acme", step["instance_id"], None, 2)
+    assert row["output_json"] == {"n": 1, "evidence": {"a": {"status": 200}, "b": {"status": 201}}}
 
 
 @pytest.mark.parametrize("status", ["pending", "running"])

@@ -14,7 +14,7 @@ from assent.worker.effects import Effects
 from assent.worker.supervisor import Supervisor
 from tests.plain_sql import WAIT_MAX_S
 from tests.processes.commands import run_worker, worker
-from tests.receiver import Receiver, Reply, wait_until_received
+from tests.receiver import Receiver, ReceiverReply, wait_until_received
 from tests.workers import LOCAL, EffectsWorker, Runs, with_options
 from tests.world import fetch, publish_webhook
 
@@ -43,7 +43,7 @@ async def test_notification_wakes_the_duty_and_stopping_waits_for_what_is_under_
     """Nothing happens by polling. The attempt hangs when the worker is told to stop, and is marked all the same."""
     await publish_webhook(effects_worker.database)
     release = threading.Event()
-    receiver.will(Reply(wait_for=release))
+    receiver.will(ReceiverReply(wait_for=release))
     runs = Runs()
     supervisor = Supervisor(
         effects_worker.database, [effects_worker.duty], effects_worker.place.options, [runs]
@@ -63,7 +63,7 @@ async def test_worker_process_sends_and_finishes_what_it_has_begun_when_it_is_to
 ) -> None:
     await publish_webhook(effects_worker.database)
     release = threading.Event()
-    receiver.will(Reply(), Reply(wait_for=release))
+    receiver.will(ReceiverReply(), ReceiverReply(wait_for=release))
     async with worker(effects_worker.database.url, *EFFECTS, **LOCALLY) as process:
         await effects_worker.start("telling", url=receiver.url, order=1)
         await wait_until_received(receiver, 1)

@@ -173,3 +173,17 @@ async def test_duty_with_jobs_under_way_waits_no_longer_than_its_lease_lasts() -
         for _ in range(3):
             assert (await runs.next()).error is not None
         assert (await runs.next()).error is None
+
+
+async def test_what_is_due_before_the_interval_is_over_ends_the_wait():
+    duty = ScriptedDuty([RunResult(0, again_in_s=0.01), RunResult(1)])
+    async with running(duty) as (_, runs):
+        assert [(await runs.next()).done.count for _ in range(2)] == [0, 1]
+        await let_others_run()
+        assert runs.queue.empty()
+
+
+async def test_what_is_due_after_the_interval_does_not_lengthen_it():
+    duty = ScriptedDuty([RunResult(0, again_in_s=NEVER_S)], Schedule(0.01))
+    async with running(duty) as (_, runs):
+        assert [(await runs.next()).done.count for _ in range(2)] == [0, 0]

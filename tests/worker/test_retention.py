@@ -32,6 +32,7 @@ OF_THE_INSTANCE = (
     "workflow_step_receipts",
     "workflow_outbox_receipts",
     "workflow_forms",
+    "step_evidence",
 )
 EVIDENCE = ("entities", "entity_versions", "audit_log", "approval_requests", "approval_decisions")
 DELETED_ONE = {"instances": 1, "steps": 2, "events": 1, "effects": 1, "receipts": 2}
@@ -56,7 +57,7 @@ async def whole_instance(
             await insert_step(connection, **about, status="completed")
         await insert_event(connection, **about, status=event)
         await insert_effect(connection, **about, status=effect)
-        for table in ("workflow_step_receipts", "workflow_outbox_receipts"):
+        for table in ("workflow_step_receipts", "workflow_outbox_receipts", "step_evidence"):
             await insert(connection, table, **about)
         form = await insert(connection, "workflow_forms", **about)
         await insert(connection, "workflow_seats", **about, kind="form", request_id=form["id"])

@@ -12,7 +12,7 @@ import pytest
 from assent.store.database import Database
 from assent.worker.duty import Duty, DutyRun, RunResult, Schedule, WorkerContext
 from assent.worker.supervisor import DUTIES, Supervisor, duties
-from tests.plain_sql import wait_until_a_connection_is_blocked
+from tests.plain_sql import end_listeners, wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
 from tests.worker.application import HOLD_GATE, PATIENT, completing_context
@@ -60,7 +60,16 @@ def test_the_list_holds_every_duty_once_by_its_name(place):
 
 def test_without_a_runtime_only_what_needs_one_is_missing(place):
     names = {duty.name for duty in duties(replace(place, runtime=None))}
-    assert {duty.name for duty in DUTIES} - names == {"effects", "events", "recovered", "tasks"}
+    assert {duty.name for duty in DUTIES} - names == {
+        "alerts",
+        "blobs",
+        "digests",
+        "effects",
+        "events",
+        "names",
+        "recovered",
+        "tasks",
+    }
 
 
 def test_duties_are_chosen_by_name(place):
@@ -114,11 +123,7 @@ async def test_lost_listening_connection_wakes_everybody_once_and_works_again(pl
     async with supervised(place, duties(place, ["events"])) as (_, runs):
         await runs.next()
         await insert_pending_event(database)
-        async with database.transaction(None) as connection:
-            await connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND query ILIKE 'listen%'"
-            )
+        assert await end_listeners(database)
         await next_that(runs, lambda run: run.done.count == 1)
         await insert_pending_event(database)
         await notify(database, "assent_events")

@@ -28,8 +28,10 @@ def payload_of(instance) -> dict[str, str]:
 
 async def test_instance_is_told_when_its_time_is_over_and_not_before(place, database, clock):
     instance = await expiring_instance(database)
+    clock.move_to(START + HOUR - timedelta(seconds=5))
+    assert await Timeouts(place).run_once() == RunResult(0, again_in_s=5)
     clock.move_to(START + HOUR - timedelta(microseconds=1))
-    assert await Timeouts(place).run_once() == RunResult(0)
+    assert (await Timeouts(place).run_once()).count == 0
     clock.move_to(START + HOUR)
     assert await Timeouts(place).run_once() == RunResult(1)
     (event,) = await events(database)

@@ -1,15 +1,17 @@
 """Timers: a step that is due tells its instance once, however many workers look."""
 
 import asyncio
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from assent.store.database import Database
 from assent.worker.duty import RunResult, WorkerContext
+from assent.worker.loop import Loop
 from assent.worker.timers import Timers
-from tests.postgres import START
+from tests.postgres import SETTINGS, START
 from tests.rows import insert_step, update
 from tests.statements import StatementCounter
-from tests.workers import events, run_until_done, second_worker, with_options
+from tests.workers import Runs, events, run_until_done, second_worker, with_options
 from tests.world import count, fetch
 
 HOUR = timedelta(hours=1)
@@ -23,7 +25,7 @@ async def waiting_step(database: Database, **given):
 async def test_step_is_left_alone_until_its_time_has_come(place, database, clock):
     step = await waiting_step(database)
     clock.move_to(START + HOUR - timedelta(microseconds=1))
-    assert await Timers(place).run_once() == RunResult(0)
+    assert (await Timers(place).run_once()).count == 0
     clock.move_to(START + HOUR)
     assert await Timers(place).run_once() == RunResult(1)
     (event,) = await events(database)
@@ -151,3 +153,57 @@ async def test_step_of_an_older_month_fires_in_the_month_of_the_clock(place, dat
     )
     assert event["payload_json"]["step"] == str(step["id"])
     assert event["place"].endswith("workflow_events_outbox_2026_05")
+
+
+async def test_timer_that_is_due_before_the_next_poll_is_armed(place, database, clock):
+    """The duty says in how many seconds it has to run again; what is due later is left to a later poll."""
+    place = with_options(place, timers_interval_ms=1_000)
+    await waiting_step(database)
+    assert await Timers(place).run_once() == RunResult(0)
+    clock.move_to(START + HOUR - timedelta(seconds=1.5, microseconds=1))
+    assert await Timers(place).run_once() == RunResult(0)
+    clock.move_to(START + HOUR - timedelta(seconds=1.25))
+    assert await Timers(place).run_once() == RunResult(0, again_in_s=1.25)
+
+
+async def test_armed_timer_fires_once_at_its_moment_with_two_workers(place, database):
+    """By the server's clock, with a poll once an hour: both workers armed it, neither waits for the poll, one fires."""
+    place = with_options(place, timers_interval_ms=3_600_000)
+    await waiting_step(database, resume_at=await _in_a_while(database))
+    async with second_worker(place) as other:
+        loops, runs = [], Runs()
+        for each in (place, other):
+            own = replace(each, database=await Database.open(each.database.url, settings=SETTINGS))
+            loops.append((own, Loop(Timers(own), own.options, runs)))
+        running = [asyncio.create_task(loop.run()) for _, loop in loops]
+        done = [await runs.next() for _ in range(4)]
+        for _, loop in loops:
+            loop.stop()
+        await asyncio.gather(*running)
+        for each, _ in loops:
+            await each.database.close()
+    assert sorted(run.done.count for run in done) == [0, 0, 0, 1]
+    (event,) = await events(database)
+    late_s = (event["created_at"] - datetime.fromisoformat(event["payload_json"]["due"])).total_seconds()
+    assert 0 <= late_s < 5
+
+
+async def test_timer_is_armed_again_after_a_restart(place, database):
+    """The worker that had armed it ends before its moment; the next one fires it at that moment, by no poll."""
+    own = await Database.open(database.url, settings=SETTINGS)
+    place = replace(with_options(place, timers_interval_ms=3_600_000), database=own)
+    await waiting_step(database, resume_at=await _in_a_while(database))
+    assert (await Timers(place).run_once()).again_in_s is not None
+    runs = Runs()
+    loop = Loop(Timers(place), place.options, runs)
+    running = asyncio.create_task(loop.run())
+    assert [(await runs.next()).done.count for _ in range(2)] == [0, 1]
+    loop.stop()
+    await running
+    await own.close()
+    assert len(await events(database)) == 1
+
+
+async def _in_a_while(database: Database) -> datetime:
+    (row,) = await fetch(database, "SELECT clock_timestamp() + interval '400 ms' AS at")
+    return row["at"]

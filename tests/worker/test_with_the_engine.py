@@ -7,7 +7,9 @@ import pytest
 
 from assent.model.ids import new_id
 from assent.model.mutation import Event
-from assent.outbox.events import emit_events
+from assent.outbox.events import count_emitted
+from assent.runtime.views import list_steps
+from assent.store.rows import Row
 from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.events import Events
 from assent.worker.rescue import Stuck
@@ -30,6 +32,11 @@ async def status_of(database, view) -> str:
     sql = "SELECT status FROM assent.workflow_instances WHERE org_id = 'acme' AND id = $1"
     (row,) = await fetch(database, sql, view.id)
     return row["status"]
+
+
+async def rows_of_history(database, view) -> list[Row]:
+    async with database.transaction(ORG) as connection:
+        return await list_steps(connection, ORG, view.id, None, 100)
 
 
 async def tell_and_process(place: WorkerContext) -> int:
@@ -117,9 +124,15 @@ async def test_instance_that_is_compacted_and_pruned_can_still_be_rebuilt(place,
     for again in (True, False):
         await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"again": again}, step="left")
         await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"more": "x" * 100}, step="right")
+    history = await runtime.org(ORG, ANN).instances.history(view.id)
+    assert any(step.finished_by == "ann" for step in history.items)
+    rows = await rows_of_history(database, view)
+    assert any("evaluations" in row["output_json"] for row in rows)
     clock.advance("400d")
     assert (await run_until_done(Compact(place))).count > 0
     assert all("evaluations" not in step["output_json"] for step in await steps_of(database, view.id))
+    assert await runtime.org(ORG, ANN).instances.history(view.id) == history
+    assert await rows_of_history(database, view) == rows
     kept, folded = await runtime.org(ORG).operations.fold(view.id)
     assert kept == folded
     assert (await runtime.org(ORG, ANN).instances.advance(view.id, "done")).status == "completed"
@@ -142,7 +155,7 @@ async def test_late_event_for_an_instance_whose_receipts_are_gone_does_nothing(
     before = await steps_of(database, view.id)
     async with database.transaction(None) as connection:
         late = Event(ORG, new_id(clock.now()), "on_timer", event["payload_json"], view.id)
-        assert await emit_events(connection, [late], clock.now()) == 1
+        assert await count_emitted(connection, [late], clock.now()) == 1
     assert await run_until_done(Events(place)) == RunResult(1)
     assert await steps_of(database, view.id) == before
     assert await status_of(database, view) == "completed"

@@ -1,13 +1,9 @@
 -- name: load_requests
 -- What instances asked people in their present generation, with seats and decisions.
-SELECT r.*,
-       (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
-         WHERE s.org_id = r.org_id AND s.request_id = r.id) AS seats,
-       (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.id), '[]') FROM assent.approval_decisions d
-         WHERE d.org_id = r.org_id AND d.request_id = r.id) AS decisions
+SELECT r.*
   FROM unnest($1::text[], $2::uuid[], $3::integer[]) AS wanted (org_id, instance_id, generation)
  CROSS JOIN LATERAL (
-    SELECT * FROM assent.approval_requests o
+    SELECT * FROM assent.asked_requests o
      WHERE o.org_id = wanted.org_id AND o.instance_id = wanted.instance_id AND o.generation = wanted.generation
     OFFSET 0) AS r
  ORDER BY r.id;
@@ -31,15 +27,15 @@ SELECT r.status, r.reason, d.approver_id, d.on_behalf_of, d.answer, d.node_name
 -- New requests, as they are asked: open.
 INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, node_name, may_repeat, token_id,
        generation, slot, entity_type, entity_id, entity_version, snapshot_version_id, content_hash, chain_id, mode,
-       approvers, requested_by, originators, partition_id, title, figure, due_at, created_at)
+       approvers, requested_by, originators, partition_id, title, figure, currency, due_at, created_at)
 SELECT org_id, id, instance_id, step_id, node_id, node_name, may_repeat, token_id, generation, slot, entity_type,
        entity_id, entity_version, snapshot_version_id, content_hash, chain_id, mode, approvers, requested_by,
-       originators, partition_id, title, figure, due_at, created_at
+       originators, partition_id, title, figure, currency, due_at, created_at
   FROM jsonb_to_recordset($1::jsonb) AS r (
     org_id text, id uuid, instance_id uuid, step_id uuid, node_id text, node_name text, may_repeat boolean, token_id text,
     generation integer, slot text, entity_type text, entity_id uuid, entity_version integer, snapshot_version_id uuid,
     content_hash text, chain_id uuid, mode text, approvers jsonb, requested_by text, originators text[],
-    partition_id text, title text, figure numeric, due_at timestamptz, created_at timestamptz);
+    partition_id text, title text, figure numeric, currency text, due_at timestamptz, created_at timestamptz);
 
 -- name: update_requests_if_live
 -- How requests stand now. One that an edit has made void meanwhile, or a gate has consumed, stays as it is.
@@ -61,11 +57,17 @@ SELECT org_id, id, request_id, seat_id, approver_id, on_behalf_of, decision, out
     outcome text, reason text, entity_version integer, decided_at timestamptz);
 
 -- name: consume_requests
--- Uses approvals up, each once (WF-03); what does not come back was void or consumed before.
-UPDATE assent.approval_requests r SET applied_at = $4, applied_step_id = wanted.step_id
-  FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS wanted (org_id, id, step_id)
- WHERE r.org_id = wanted.org_id AND r.id = wanted.id AND r.status = 'approved' AND r.applied_at IS NULL
-RETURNING r.id;
+-- Uses approvals up, each once (WF-03), or raises AS015 with one that was void or consumed before.
+WITH wanted AS MATERIALIZED (
+  SELECT * FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS w (org_id, id, step_id)
+), used AS (
+  UPDATE assent.approval_requests r SET applied_at = $4::timestamptz, applied_step_id = wanted.step_id
+    FROM wanted
+   WHERE r.org_id = wanted.org_id AND r.id = wanted.id AND r.status = 'approved' AND r.applied_at IS NULL
+  RETURNING r.id
+)
+SELECT assent.fail('AS015', format('approval %s was void or consumed before', id), id::text)
+  FROM wanted WHERE id NOT IN (SELECT id FROM used) LIMIT 1;
 
 -- name: mark_steps_applied
 -- The steps whose approvals were consumed say so.
@@ -91,24 +93,16 @@ ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status, closed_at = exc
 SELECT id FROM assent.approval_requests WHERE org_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4;
 
 -- name: list_requests_of_instance
--- The newest requests of an instance, whatever became of them, with seats, decisions and the versions they are about.
-SELECT r.*, v.data AS snapshot, v.state AS snapshot_state,
-       (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
-         WHERE s.org_id = r.org_id AND s.request_id = r.id) AS seats,
-       (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.id), '[]') FROM assent.approval_decisions d
-         WHERE d.org_id = r.org_id AND d.request_id = r.id) AS decisions
-  FROM assent.approval_requests r
+-- The newest requests of an instance, whatever their status, with seats, decisions and the versions they are about.
+SELECT r.*, v.data AS snapshot, v.state AS snapshot_state
+  FROM assent.asked_requests r
   LEFT JOIN assent.entity_versions v ON v.org_id = r.org_id AND v.id = r.snapshot_version_id
  WHERE r.org_id = $1 AND r.instance_id = $2 ORDER BY r.id DESC LIMIT $3;
 
 -- name: read_request
 -- One request with its seats and decisions, and the version of the entity that it is about.
-SELECT r.*, v.data AS snapshot, v.state AS snapshot_state,
-       (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
-         WHERE s.org_id = r.org_id AND s.request_id = r.id) AS seats,
-       (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.id), '[]') FROM assent.approval_decisions d
-         WHERE d.org_id = r.org_id AND d.request_id = r.id) AS decisions
-  FROM assent.approval_requests r
+SELECT r.*, v.data AS snapshot, v.state AS snapshot_state
+  FROM assent.asked_requests r
   LEFT JOIN assent.entity_versions v ON v.org_id = r.org_id AND v.id = r.snapshot_version_id
  WHERE r.org_id = $1 AND r.id = $2;
 
@@ -153,7 +147,7 @@ SELECT asked.org_id, asked.entity_id, array_agg(DISTINCT a.person) AS people
 -- name: load_forms
 -- The open forms of steps, with their seats; neither the schema nor the draft.
 SELECT f.org_id, f.id, f.instance_id, f.node_id, f.node_name, f.requested_by, f.created_at, f.label, f.entity_type,
-       f.entity_id, f.entity_version, f.partition_id, f.title, f.figure, f.answers, f.assignee, f.due_at, f.claimed_by,
+       f.entity_id, f.entity_version, f.partition_id, f.title, f.figure, f.currency, f.answers, f.assignee, f.due_at, f.claimed_by,
        f.claimed_at,
        (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
          WHERE s.org_id = f.org_id AND s.request_id = f.id) AS seats
@@ -173,13 +167,13 @@ SELECT f.*, i.workflow_id AS workflow,
 -- name: insert_forms
 -- New forms, as they are asked.
 INSERT INTO assent.workflow_forms (org_id, id, instance_id, node_id, node_name, label, entity_type, entity_id,
-       entity_version, partition_id, title, figure, schema_json, answers, assignee, requested_by, claimed_by,
+       entity_version, partition_id, title, figure, currency, schema_json, answers, assignee, requested_by, claimed_by,
        claimed_at, due_at, created_at)
 SELECT org_id, id, instance_id, node_id, node_name, label, entity_type, entity_id, entity_version, partition_id, title,
-       figure, schema_json, answers, assignee, requested_by, claimed_by, claimed_at, due_at, created_at
+       figure, currency, schema_json, answers, assignee, requested_by, claimed_by, claimed_at, due_at, created_at
   FROM jsonb_to_recordset($1::jsonb) AS f (
     org_id text, id uuid, instance_id uuid, node_id text, node_name text, label text, entity_type text, entity_id uuid,
-    entity_version integer, partition_id text, title text, figure numeric, schema_json jsonb, answers text[],
+    entity_version integer, partition_id text, title text, figure numeric, currency text, schema_json jsonb, answers text[],
     assignee jsonb, requested_by text, claimed_by text, claimed_at timestamptz, due_at timestamptz,
     created_at timestamptz);
 
@@ -256,7 +250,7 @@ SELECT c.org_id, c.id, c.name, c.entity_type, c.active,
   JOIN assent.approval_chains c ON c.org_id = asked.org_id AND c.name = asked.name AND c.active;
 
 -- name: read_evidence
--- Every decision about an entity, or on one request, with the version that was decided on and what became of it.
+-- Every decision about an entity, or on one request, with the version that was decided on and its status.
 SELECT d.id AS decision_id, d.approver_id, d.on_behalf_of, d.decision AS answer, d.outcome, d.reason, d.decided_at,
        s.group_name, s.via, r.id AS request_id, r.instance_id, r.step_id, r.node_id,
        coalesce(r.node_name, r.node_id) AS node_name, r.requested_by, r.created_at AS asked_at, r.status,
@@ -270,3 +264,12 @@ SELECT d.id AS decision_id, d.approver_id, d.on_behalf_of, d.decision AS answer,
   LEFT JOIN assent.entity_versions v ON v.org_id = r.org_id AND v.id = r.snapshot_version_id
  WHERE $4::timestamptz IS NULL OR (d.decided_at, d.id) > ($4, $5::uuid)
  ORDER BY d.decided_at, d.id LIMIT $6::bigint;
+
+-- name: use_link_if_unused
+-- Marks that a person has decided on a request by a link; null where they did before.
+INSERT INTO assent.decision_link_uses (org_id, request_id, user_id) VALUES ($1, $2, $3)
+ON CONFLICT DO NOTHING RETURNING true;
+
+-- name: is_link_used
+-- Whether a person has decided on a request by a link.
+SELECT EXISTS (SELECT FROM assent.decision_link_uses WHERE org_id = $1 AND request_id = $2 AND user_id = $3);

@@ -24,7 +24,7 @@ from assent.model.contract import Name
 from assent.model.ids import new_id
 from assent.model.parse import Declaration, parse_declaration
 from assent.model.people import GroupSpec, PeopleSpec, not_a_chain
-from assent.model.problems import Problem
+from assent.model.problems import Invalid
 from assent.model.terms import Duration, not_empty, refuse, seconds_of
 from assent.store.connection import Connection
 from assent.store.queries import load_queries
@@ -35,7 +35,7 @@ STEPS_MAX: Final = 20
 
 
 def _without_workflow(people: PeopleSpec) -> PeopleSpec:
-    """What needs a workflow's variables or contract has no meaning in a chain, which is anybody's."""
+    """Refuse approvers that need a workflow's variables or contract: a chain has neither."""
     needs = [name for name in ("rule", "permission") if getattr(people, name) is not None]
     needs += ["manager"] if isinstance(people.manager, str) else []
     if needs:
@@ -105,13 +105,11 @@ class Chain:
         return cls(row["id"], row["name"], steps, row["entity_type"], row["active"])
 
 
-async def keep_chain(
-    connection: Connection, org_id: str, data: Mapping[str, Any], now: datetime
-) -> Chain | list[Problem]:
-    """Keep a chain under its name, in the place of the one that had it; or all that is wrong with it."""
+async def keep_chain(connection: Connection, org_id: str, data: Mapping[str, Any], now: datetime) -> Chain:
+    """Keep a chain under its name, in the place of the one that had it; raise `Invalid` with all its problems."""
     spec, problems = parse_declaration(ChainSpec, data)
     if spec is None:
-        return problems
+        raise Invalid(problems)
     async with connection.transaction():
         head = (org_id, new_id(now), spec.chain, spec.entity_type, spec.active, now)
         chain_id: UUID = await connection.fetchval(_SQL.put_chain, *head)
@@ -134,7 +132,7 @@ def _row(step: ChainStepSpec) -> dict[str, Any]:
 async def list_chains(
     connection: Connection, org_id: str, *, after: str | None = None, limit: int | None = None
 ) -> Sequence[Chain]:
-    """The org's chains by name, those that are not in use as well; or a page of them, after a name."""
+    """Return the org's chains by name, those that are not in use as well; or a page of them, after a name."""
     rows = await connection.fetch(_SQL.list_chains, org_id, None, after, limit)
     return [Chain.of(row) for row in rows]
 
@@ -147,7 +145,7 @@ async def read_chain(connection: Connection, org_id: str, name: str) -> Chain | 
 async def load_chains(
     connection: Connection, wanted: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Chain]:
-    """The chains in use among these names of orgs."""
+    """Return the chains in use among these names of orgs."""
     names = sorted(wanted)
     if not names:
         return {}

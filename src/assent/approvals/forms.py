@@ -9,8 +9,9 @@ from uuid import UUID
 from assent.approvals.requests import plain_number, seat_from, write_seats
 from assent.model.form import FormChanges, FormRequest
 from assent.model.ids import RequestKey
+from assent.model.money import figure_text
 from assent.model.values import plain_decimal
-from assent.store.connection import Connection
+from assent.store.connection import Connection, put
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues, from_row, to_row
 
@@ -19,7 +20,7 @@ _SQL: Final = load_queries("assent.approvals", "approvals.sql")
 _CLAIM: Final = ("org_id", "id", "claimed_by", "claimed_at")
 _NEW: Final = (
     *(*_CLAIM, "instance_id", "node_id", "node_name", "label", "entity_type", "entity_id", "entity_version"),
-    *("partition_id", "title", "answers", "requested_by", "due_at", "created_at"),
+    *("partition_id", "title", "currency", "answers", "requested_by", "due_at", "created_at"),
 )
 """The fields of a new row whose columns have their names."""
 
@@ -52,6 +53,7 @@ class FormView:
     partition_id: str | None
     title: str | None
     figure: Any
+    currency: str | None
     schema: Mapping[str, Any]
     answers: tuple[str, ...]
     requested_by: str
@@ -68,6 +70,11 @@ class FormView:
     due_at: datetime | None
     created_at: datetime
     ended_at: datetime | None
+
+    @property
+    def figure_text(self) -> str | None:
+        """The figure as people read it."""
+        return figure_text(self.figure, self.currency)
 
 
 async def load_forms(connection: Connection, steps: Collection[RequestKey]) -> dict[RequestKey, FormRequest]:
@@ -92,14 +99,14 @@ async def write_forms(
 ) -> None:
     """Write the changes of forms; the forms of steps that ended are closed, whether they were loaded or not."""
     if new := [_new_row(change.form) for change in changes if change.is_new]:
-        await connection.execute(_SQL.insert_forms, new)
+        await put(connection, _SQL.insert_forms, new)
     if claimed := [to_row(change.form, only=_CLAIM) for change in changes if change.is_claimed]:
-        await connection.execute(_SQL.set_claims_of_forms, claimed)
+        await put(connection, _SQL.set_claims_of_forms, claimed)
     if drafts := [_draft_row(change.form) for change in changes if change.has_draft]:
-        await connection.execute(_SQL.keep_drafts, drafts)
+        await put(connection, _SQL.keep_drafts, drafts)
     await write_seats(connection, "form", [(change.form, change.seats) for change in changes], now)
     if ended:
-        await connection.execute(_SQL.end_forms, [_ended_row(end) for end in ended])
+        await put(connection, _SQL.end_forms, [_ended_row(end) for end in ended])
 
 
 def _form_from(row: Row) -> FormRequest:

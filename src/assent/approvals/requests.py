@@ -4,12 +4,14 @@ Seats of approvals and of forms are rows of one table. `decisions_of_entity` say
 for each decision, with the version that it was about.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Literal
 from uuid import UUID
+
+import asyncpg
 
 from assent.engine.consent import ENDED_BY_ANOTHER
 from assent.model.approval import (
@@ -26,13 +28,14 @@ from assent.model.approval import (
 from assent.model.canonical import canonical_hash
 from assent.model.ids import RequestKey
 from assent.model.values import plain_decimal
-from assent.store.connection import Connection
+from assent.store.connection import Connection, put
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues, from_row, to_row
 
 _SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 SeatKind = Literal["approval", "form"]
+ALREADY_CONSUMED: Final = "AS015"
 
 _ASKED: Final = (
     *(
@@ -56,7 +59,7 @@ _ASKED: Final = (
         "chain_id",
         "mode",
     ),
-    *("requested_by", "partition_id", "title", "due_at", "created_at"),
+    *("requested_by", "partition_id", "title", "currency", "due_at", "created_at"),
 )
 """The fields of a new row whose columns have their names; its status is written when it changes."""
 
@@ -127,29 +130,48 @@ async def requests_of_instance(
 async def write_requests(connection: Connection, changes: Sequence[RequestChanges], now: datetime) -> None:
     """Write the changes of requests: new ones, seats, decisions, statuses."""
     if new := [_asked_row(change.request) for change in changes if change.is_new]:
-        await connection.execute(_SQL.insert_requests, new)
+        await put(connection, _SQL.insert_requests, new)
     await write_seats(connection, "approval", [(one.request, one.seats) for one in changes], now)
     if decisions := [_decision_row(change.request, d) for change in changes for d in change.decisions]:
         # Before the request ends: the database takes decisions on open requests only, and counts them then.
-        await connection.execute(_SQL.insert_decisions, decisions)
+        await put(connection, _SQL.insert_decisions, decisions)
     if updated := [_updated_row(change.request) for change in changes if change.is_updated]:
-        await connection.execute(_SQL.update_requests_if_live, updated)
+        await put(connection, _SQL.update_requests_if_live, updated)
 
 
 async def consume_requests(
-    connection: Connection, requests: Mapping[UUID, tuple[ApprovalRequest, UUID]], now: datetime
-) -> set[UUID]:
-    """Use approvals up in one conditional UPDATE, each for a step; return the ids of those that could be."""
+    connection: Connection,
+    requests: Mapping[UUID, tuple[ApprovalRequest, UUID]],
+    now: datetime,
+    refuse: Callable[[UUID], Exception],
+) -> None:
+    """Use approvals up in one conditional UPDATE, each for a step; raise what `refuse` says of one that is gone."""
     pairs = requests.values()
     orgs, ids = [request.org_id for request, _ in pairs], [request.id for request, _ in pairs]
     steps = [step_id for _, step_id in pairs]
-    return {row["id"] for row in await connection.fetch(_SQL.consume_requests, orgs, ids, steps, now)}
+
+    def explain(error: asyncpg.PostgresError) -> Exception | None:
+        return refuse(UUID(error.detail)) if error.sqlstate == ALREADY_CONSUMED and error.detail else None
+
+    await put(connection, _SQL.consume_requests, orgs, ids, steps, now, explain=explain)
+
+
+async def use_link_if_unused(connection: Connection, org_id: str, request_id: UUID, user_id: str) -> bool:
+    """Mark that a person decides on a request by a link in a mail; return False where they did before."""
+    return await connection.fetchval(_SQL.use_link_if_unused, org_id, request_id, user_id) is True
+
+
+async def is_link_used(connection: Connection, org_id: str, request_id: UUID, user_id: str) -> bool:
+    """Return whether a person has decided on a request by a link in a mail."""
+    return bool(await connection.fetchval(_SQL.is_link_used, org_id, request_id, user_id))
 
 
 async def mark_steps_applied(connection: Connection, requests: Sequence[ApprovalRequest]) -> None:
+    if not requests:
+        return
     orgs, at = [request.org_id for request in requests], [request.created_at for request in requests]
     steps = [request.step_id for request in requests]
-    await connection.execute(_SQL.mark_steps_applied, orgs, at, steps)
+    await put(connection, _SQL.mark_steps_applied, orgs, at, steps)
 
 
 async def write_seats(
@@ -161,7 +183,7 @@ async def write_seats(
     """Write seats that are new or have another status, each with its request or form."""
     rows = [_seat_row(kind, asked, seat, now) for asked, seats in changed for seat in seats]
     if rows:
-        await connection.execute(_SQL.put_seats, rows)
+        await put(connection, _SQL.put_seats, rows)
 
 
 def request_from(row: Row) -> ApprovalRequest:
@@ -302,7 +324,7 @@ async def decisions_of_entity(
     after: tuple[datetime, UUID] | None = None,
     limit: int | None = None,
 ) -> Sequence[DecisionRecord]:
-    """All decisions that were ever made about an entity, the oldest first; or a page of them, after one of them."""
+    """Return all decisions about an entity, the oldest first; or a page of them, after one of them."""
     rows = await connection.fetch(
         _SQL.read_evidence, org_id, entity_id, None, *(after or (None, None)), limit
     )
@@ -312,6 +334,6 @@ async def decisions_of_entity(
 async def decisions_of_request(
     connection: Connection, org_id: str, request_id: UUID
 ) -> Sequence[DecisionRecord]:
-    """The decisions on one request, the oldest first."""
+    """Return the decisions on one request, the oldest first."""
     rows = await connection.fetch(_SQL.read_evidence, org_id, None, request_id, None, None, None)
     return [DecisionRecord(**row) for row in rows]

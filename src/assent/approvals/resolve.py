@@ -16,7 +16,7 @@ from assent.model.approval import FoundGroup, FoundPeople, GroupQuery, PeopleSea
 from assent.model.mutation import Rejection
 from assent.people.delegations import find_away
 from assent.people.directory import Directory, Member, MembersDirectory, OrgRole, OrgUser
-from assent.store.connection import Connection
+from assent.store.connection import Connection, put
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.approvals", "approvals.sql")
@@ -143,7 +143,7 @@ class RoleRotation:
         turns = cls(now)
         if roles:
             columns = tuple(map(list, zip(*sorted(roles), strict=True)))
-            await connection.execute(_SQL.lock_turns, *columns)
+            await put(connection, _SQL.lock_turns, *columns)
             for row in await connection.fetch(_SQL.read_turns, *columns):
                 turns._last[row["org_id"], row["role"]][row["user_id"]] = row["last_at"]
         return turns
@@ -160,7 +160,7 @@ class RoleRotation:
     async def keep(self, connection: Connection) -> None:
         if self._taken:
             orgs, roles, users = map(list, zip(*self._taken, strict=True))
-            await connection.execute(_SQL.keep_turns, orgs, roles, users, list(self._taken.values()))
+            await put(connection, _SQL.keep_turns, orgs, roles, users, list(self._taken.values()))
 
 
 class Availability:

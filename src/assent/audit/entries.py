@@ -11,13 +11,16 @@ from uuid import UUID
 
 from assent.model.actor import Actor, Origin
 from assent.model.ids import new_id
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.audit", "audit.sql")
 
-SubjectKind = Literal["instance", "event", "effect", "result", "task"]
+SubjectKind = Literal[
+    "instance", "event", "effect", "result", "task", "document", "requirement", "comment", "question", "verb"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +48,13 @@ async def write_entries(connection: Connection, notes: Sequence[AuditEntry], now
     """Write an audit entry for each command; return their ids, in the same order."""
     rows = [_row(note, now) for note in notes]
     if rows:
-        await connection.execute(_SQL.note_commands, rows)
+        await put(connection, _SQL.note_commands, rows)
     return [row["id"] for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalEntry:
-    """A command of a caller who was signed in, and why nothing came of it."""
+    """A command of a caller who was signed in, and why it was refused."""
 
     org_id: str
     actor: Actor
@@ -64,9 +67,9 @@ class RefusalEntry:
 
 
 async def write_refusals(connection: Connection, refusals: Sequence[RefusalEntry]) -> None:
-    """In a transaction of their own: those of the commands are rolled back, or were never opened."""
+    """Write entries of refused commands in a transaction of their own: theirs were rolled back, or never opened."""
     if refusals:
-        await connection.execute(_SQL.note_refusals, [_refusal_row(refusal) for refusal in refusals])
+        await put(connection, _SQL.note_refusals, [_refusal_row(refusal) for refusal in refusals])
 
 
 def _refusal_row(refusal: RefusalEntry) -> dict[str, Any]:
@@ -146,5 +149,8 @@ async def search_audit(
 
 
 def _first_id(since: datetime | None) -> UUID:
-    """No id that was made since then is less: ids begin with their time, or a later one when many are made at once."""
+    """Return an id that is less than all made since then.
+
+    Ids begin with their time, or a later one when many are made at once.
+    """
     return UUID(int=max(0, int(since.timestamp() * 1000)) << 80 if since else 0)

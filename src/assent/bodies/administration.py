@@ -6,8 +6,9 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assent.bodies.body import ResponseModel
+from assent.bodies.body import Data, ResponseModel
 from assent.bodies.problems import PlacedProblem
+from assent.people.preferences import Mails
 
 
 class OrgBody(ResponseModel):
@@ -18,6 +19,17 @@ class OrgBody(ResponseModel):
     settings: dict[str, Any] = Field(examples=[{"budget": 500_000, "retention_days": 365}])
     created_at: datetime | None = Field(
         description="Null for an org without a record, which has no settings."
+    )
+
+
+class ServiceBody(ResponseModel):
+    """A service that steps may call."""
+
+    name: str = Field(examples=["rates"])
+    base_url: str = Field(examples=["https://rates.example/v1"])
+    operations: list[str] = Field(description="What steps may call.", examples=[["getRate"]])
+    capability: str = Field(
+        description="What publishing a step that calls it takes.", examples=["service:rates:use"]
     )
 
 
@@ -104,3 +116,59 @@ class RetiredSecrets(ResponseModel):
     """How many signing secrets were retired."""
 
     retired: int
+
+
+class MailTemplateBody(ResponseModel):
+    """The template of a kind of mail in a language."""
+
+    kind: str = Field(examples=["asked"])
+    language: str = Field(examples=["de"])
+    subject: str = Field(examples=["{what} (due {due})"])
+    text: str = Field(examples=["You are asked to decide {what}.\n\n{link}"])
+    html: str | None = Field(description="Null: made from the text.")
+    own: list[str] = Field(description="The parts that are the org's own.", examples=[["subject"]])
+    variables: dict[str, str] = Field(
+        description="What a template of this kind may name.", examples=[{"what": "the step and the document"}]
+    )
+    updated_by: str | None
+    updated_at: datetime | None
+
+
+class MailPreviewBody(ResponseModel):
+    """A mail with example values."""
+
+    subject: str = Field(examples=["Review: Order 7 (requested by ann)"])
+    text: str
+    html: str
+
+
+class PreferencesBody(ResponseModel):
+    """How a member is written to."""
+
+    user_id: str = Field(examples=["dora"])
+    language: str | None = Field(description="Null: that of the org.", examples=["de"])
+    time_zone: str = Field(examples=["Europe/Berlin"])
+    mails: Mails = Field(description="When mails that ask come. An escalation comes at once.")
+    digest_hour: int = Field(description="The hour of the daily digest, in the time zone.", examples=[8])
+    decides_by_mail: bool = Field(
+        description="Whether mails to the present address have links that decide, where the org allows them."
+    )
+    updated_at: datetime | None = Field(description="Null for a member who has set nothing.")
+
+
+class AlertBody(ResponseModel):
+    """An alert that was enqueued."""
+
+    id: UUID = Field(description="The `id` in the body that the receiver gets.")
+
+
+class FilterBody(ResponseModel):
+    """A saved filter."""
+
+    id: UUID
+    filter_of: str = Field(description="An entity type, or `inbox`.", examples=["invoice"])
+    name: str = Field(examples=["dear ones"])
+    shared: bool = Field(description="Whether all of the org use it.")
+    filter: Data = Field(examples=[{"where": ["grand_total >= 100000"], "sort": "-grand_total"}])
+    saved_by: str
+    updated_at: datetime

@@ -13,11 +13,12 @@ from assent.bodies.problems import PlacedProblem
 from assent.compiler.credentials import hide_credentials
 from assent.compiler.diagram import diagram
 from assent.compiler.diff import Diff, diff
-from assent.definitions.definition import DefinitionVersion, Kind, Publication, Status
+from assent.definitions.definition import Kind, Publication, Status
+from assent.definitions.drafts import Draft
 from assent.definitions.recompile import Recompiled
+from assent.definitions.views import DefinitionContent
 from assent.model.problems import Problem
 from assent.model.workflow import Workflow
-from assent.store.rows import Row
 
 
 class WorkflowBody(ResponseModel):
@@ -86,10 +87,9 @@ class DefinitionBody(DefinitionSummary):
     source: Any = Field(description="The source: a flow, a contract, a patch, or the patches together.")
 
     @classmethod
-    def of_row(cls, row: Row) -> "DefinitionBody":
-        """Return the body of a definition's row, without credentials."""
-        summary = DefinitionSummary.of(DefinitionVersion.of(row)).model_dump()
-        return cls(**summary, source=hide_credentials(_source(row)))
+    def of_content(cls, content: DefinitionContent) -> "DefinitionBody":
+        """Return the body of a version with its source."""
+        return cls(**DefinitionSummary.of(content.version).model_dump(), source=content.source)
 
 
 class DraftBody(DefinitionBody):
@@ -97,6 +97,17 @@ class DraftBody(DefinitionBody):
         description="All users who edited it since it was created.", examples=[["ann"]]
     )
     problems: list[PlacedProblem] = Field(description="All problems that prevent its publication.")
+    tag: str = Field(description="The tag of its source, which `ETag` returns and `If-Match` takes.")
+
+    @classmethod
+    def of_draft(cls, draft: Draft) -> "DraftBody":
+        """Return the body of a draft."""
+        return cls(
+            **DefinitionBody.of_content(draft.content).model_dump(),
+            edited_by=list(draft.edited_by),
+            problems=PlacedProblem.first_of(draft.problems),
+            tag=draft.tag,
+        )
 
 
 class PublicationBody(ResponseModel):
@@ -133,7 +144,7 @@ class StayingInstance(ResponseModel):
 
 
 class RecompiledBody(ResponseModel):
-    """A definition that an older compiler compiled, and what became of it and its instances."""
+    """A definition that an older compiler compiled, with what was done to it and its instances."""
 
     old: DefinitionSummary
     new: DefinitionSummary | None
@@ -190,15 +201,3 @@ class DefinitionDiff(ResponseModel):
 def _without_credentials(workflow: Workflow) -> Workflow:
     nodes = {key: replace(node, config=hide_credentials(node.config)) for key, node in workflow.nodes.items()}
     return replace(workflow, nodes=nodes)
-
-
-def _source(row: Row) -> Any:
-    match row["definition_kind"]:
-        case "flow":
-            return row["source_json"]
-        case "envelope":
-            return row["source_json"]["contract"]
-        case "org_patch":
-            return row["body_patches_json"][0]
-        case _:
-            return list(row["body_patches_json"] or ())

@@ -1,4 +1,4 @@
-"""Bodies of instances and their steps, of approvals, of the inbox, and of entities."""
+"""Bodies of instances and their steps, of approvals and forms, of the inbox, and of entities."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -8,10 +8,11 @@ from uuid import UUID
 from pydantic import Field
 
 from assent.approvals.requests import ApprovalDetails
-from assent.bodies.body import Data, ResponseModel
+from assent.bodies.body import Data, Page, ResponseModel
+from assent.bodies.problems import FieldProblem
 from assent.model.contract import EditWindow
-from assent.people.inbox import Bucket
-from assent.runtime.readers import Description, InstanceDetails, WaitingPlace
+from assent.people.inbox import Bucket, InboxKind
+from assent.runtime.readers import InstanceDetails, WaitingPlace
 from assent.runtime.views import StepItem
 from assent.store.rows import Row
 
@@ -32,6 +33,20 @@ class StepBody(ResponseModel):
     due_at: datetime | None = None
 
 
+class MissingDocument(ResponseModel):
+    """A document that a step waits for."""
+
+    id: UUID = Field(description="The requirement.")
+    doc_type: str = Field(examples=["passport"])
+    subject: str = Field(examples=["client-17"])
+    status: str = Field(examples=["rejected"])
+    required_state: str = Field(examples=["verified"])
+    attempt_count: int = Field(description="The rounds of asking so far.")
+    max_attempts: int
+    rejection_code: str | None = Field(None, examples=["UNREADABLE"])
+    rejection_reason: str | None = None
+
+
 class PossibleStep(StepBody):
     """A step that waits, with what the caller can do about it."""
 
@@ -41,11 +56,16 @@ class PossibleStep(StepBody):
     )
     form: Data = Field({}, description="The fields of the form, if the caller may fill it in.")
 
+    missing: list[MissingDocument] = Field([], description="The documents that it waits for.")
+
     @classmethod
     def at(cls, place: WaitingPlace) -> "PossibleStep":
         """Return the body of a place where an instance waits."""
         step = StepBody.of(place.waiting).model_dump()
-        return cls(**step, label=place.label, events=list(place.events), form=dict(place.form))
+        missing = [MissingDocument.of(one) for one in place.missing]
+        return cls(
+            **step, label=place.label, events=list(place.events), form=dict(place.form), missing=missing
+        )
 
 
 class TimelineStep(ResponseModel):
@@ -88,11 +108,19 @@ class InstanceBody(ResponseModel):
     expires_at: datetime | None = None
 
 
+class InstanceCountBody(ResponseModel):
+    """How many instances fit a filter."""
+
+    count: int
+    more: bool = Field(description="Whether there are more than the count says.")
+
+
 class InstanceSummary(ResponseModel):
     """An instance in a list."""
 
     id: UUID = Field(examples=[_ID])
     workflow_id: str = Field(examples=["orders.approval"])
+    definition_version: int = Field(description="The version of the workflow that it lives by.")
     status: str = Field(examples=["running"])
     version: int
     subject_id: str = Field(description="The user who started it.", examples=["alice"])
@@ -101,11 +129,48 @@ class InstanceSummary(ResponseModel):
     entity_id: UUID | None = None
     entity_version: int = 0
     current_nodes: list[str] = Field(examples=[["review"]])
+    stands_at: list[str] = Field([], description="The names of its current nodes.", examples=[["review"]])
     incident: dict[str, Any] | None = None
     started_at: datetime
     updated_at: datetime
     completed_at: datetime | None = None
     expires_at: datetime | None = None
+
+
+class EffectAttemptBody(ResponseModel):
+    """One attempt to send an effect, and its result."""
+
+    attempt: int
+    outcome: Literal["done", "failed", "lost"]
+    code: str | None = Field(examples=["HTTP_STATUS"])
+    error: str | None
+    ambiguous: bool = Field(description="Whether it may have had its effect although it failed.")
+    answer: Any = Field(description="What the receiver answered; only for holders of `workflows:retry`.")
+    started_at: datetime
+    ended_at: datetime
+
+
+class EffectBody(ResponseModel):
+    """An effect of an instance: where it stands, and every attempt."""
+
+    id: UUID
+    type: str = Field(examples=["webhook"])
+    destination: str = Field(examples=["erp.example"])
+    step_id: UUID
+    step: str | None = Field(description="The name of its step.", examples=["tell"])
+    status: str = Field(
+        description="`resolved` is a dead one whose step went on, or that was discarded.",
+        examples=["retrying"],
+    )
+    awaited: bool = Field(description="Whether its step waits for the answer.")
+    attempts: int
+    attempts_max: int
+    next_at: datetime | None = Field(
+        description="When it is tried next; null if it has ended or is being sent."
+    )
+    created_at: datetime
+    ended_at: datetime | None
+    tried: list[EffectAttemptBody] = Field(description="Every attempt, in order.")
 
 
 class Descriptor(InstanceSummary):
@@ -118,11 +183,7 @@ class Descriptor(InstanceSummary):
         description="The transitions of the entity that the caller may make.", examples=[["cancel"]]
     )
     timeline: list[TimelineStep]
-
-    @classmethod
-    def of_description(cls, row: Row, found: Description) -> "Descriptor":
-        """Return the body of an instance's row and its description for the caller."""
-        return cls.of_details(InstanceDetails.of(row, found))
+    effects: list[EffectBody] = Field(description="The newest effects of its steps, newest first.")
 
     @classmethod
     def of_details(cls, details: InstanceDetails) -> "Descriptor":
@@ -134,6 +195,7 @@ class Descriptor(InstanceSummary):
             steps=[PossibleStep.at(place) for place in details.waiting],
             transitions=list(details.transitions),
             timeline=[TimelineStep.of(step) for step in details.timeline],
+            effects=[EffectBody.of(effect) for effect in details.effects],
         )
 
 
@@ -176,11 +238,18 @@ class ApprovalBody(ResponseModel):
     id: UUID
     instance_id: UUID
     node_id: str
+    node_name: str | None = Field(None, description="The name of its step.", examples=["finance"])
     status: str = Field(examples=["pending"])
     reason: str | None = Field(None, description="The reason of its end.")
     mode: str = Field(examples=["any"])
     title: str | None = None
     figure: Decimal | None = None
+    currency: str | None = Field(
+        None, description="Of the figure, if it is money with a currency.", examples=["EUR"]
+    )
+    figure_text: str | None = Field(
+        None, description="The figure as people read it.", examples=["20,600.00 EUR"]
+    )
     requested_by: str
     created_at: datetime
     due_at: datetime | None = None
@@ -195,6 +264,7 @@ class ApprovalBody(ResponseModel):
     groups: list[GroupBody]
     seats: list[SeatBody]
     decisions: list[DecisionBody]
+    questions: int = Field(0, description="How many questions its approvers have asked.")
 
     @classmethod
     def of_details(cls, details: ApprovalDetails) -> "ApprovalBody":
@@ -212,10 +282,10 @@ class DecidedBody(ResponseModel):
 
 
 class InboxItemBody(ResponseModel):
-    """An approval or a form that waits for the caller."""
+    """An approval, a form or a question that waits for the caller."""
 
-    kind: Literal["approval", "form"]
-    request_id: UUID = Field(description="The approval request, or the step of the form.")
+    kind: InboxKind
+    request_id: UUID = Field(description="The approval request, the step of the form, or the question.")
     bucket: Bucket = Field(description="The caller's own, one of their roles', or a delegator's.")
     on_behalf_of: str | None = Field(description="The user of the seat, if it is not the caller's own.")
     seat_id: UUID
@@ -231,11 +301,20 @@ class InboxItemBody(ResponseModel):
     state: str | None = Field(description="The current state of the entity.")
     title: str | None
     figure: Decimal | None
+    currency: str | None = Field(
+        description="Of the figure, if it is money with a currency.", examples=["EUR"]
+    )
+    figure_text: str | None = Field(description="The figure as people read it.", examples=["20,600.00 EUR"])
     requested_by: str
     asked_at: datetime
     due_at: datetime | None
     overdue: bool
     claimed_by: str | None
+    questions: int = Field(description="How many questions the approvers have asked about it.")
+    question: str | None = Field(
+        description="What `requested_by` asks the caller, if it is a question.",
+        examples=["Is this the right cost center?"],
+    )
 
 
 class CountBody(ResponseModel):
@@ -249,6 +328,13 @@ class InboxCountsBody(ResponseModel):
     mine: CountBody
     roles: CountBody
     delegated: CountBody
+
+
+class InboxBody(ResponseModel):
+    """The inbox of a member as the command line shows it: a page, and how much there is."""
+
+    page: Page[InboxItemBody]
+    counts: InboxCountsBody
 
 
 class EntityBody(ResponseModel):
@@ -270,8 +356,97 @@ class EntityBody(ResponseModel):
     updated_at: datetime
 
 
+class StateCountBody(ResponseModel):
+    state: str = Field(examples=["draft"])
+    count: int
+    more: bool
+
+
+class EntityCountsBody(ResponseModel):
+    """How many entities fit a filter, in all and by state."""
+
+    count: int
+    more: bool = Field(description="Whether there are, or may be, more than the count says.")
+    states: list[StateCountBody]
+
+
+class IndexBody(ResponseModel):
+    """An index of an entity type."""
+
+    field: str = Field(
+        description="A field; `*` for the words of the searched fields.", examples=["grand_total"]
+    )
+    type: str = Field(examples=["money"])
+    ready: bool = Field(description="Whether lists can use it.")
+    progress: float = Field(description="The part of all entities that it has, from 0 to 1.")
+
+
 class TransitionBody(ResponseModel):
     """An entity after a transition was requested, and the instance that makes it."""
 
     entity: EntityBody
     instance: InstanceBody | None = None
+
+
+class VersionBody(ResponseModel):
+    """One version of an entity."""
+
+    id: UUID
+    version: int
+    state: str
+    data: Data
+    created_at: datetime
+    created_by: str
+
+
+class FieldChange(ResponseModel):
+    before: Any = None
+    after: Any = None
+
+
+class DiffBody(ResponseModel):
+    """The differences between two versions."""
+
+    from_version: int
+    to_version: int
+    state: FieldChange | None = Field(None, description="Only if it differs.")
+    fields: dict[str, FieldChange] = Field(examples=[{"grand_total": {"before": 120000, "after": 130000}}])
+
+
+class FormBody(ResponseModel):
+    """A form; its draft is only for users who could submit it."""
+
+    id: UUID = Field(description="The step of the form.")
+    instance_id: UUID
+    workflow: str = Field(examples=["survey"])
+    node_id: str
+    node_name: str = Field(examples=["ask"])
+    label: str | None
+    entity_type: str | None
+    entity_id: UUID | None
+    entity_version: int
+    title: str | None
+    figure: Decimal | None
+    currency: str | None = Field(
+        description="Of the figure, if it is money with a currency.", examples=["EUR"]
+    )
+    figure_text: str | None = Field(description="The figure as people read it.", examples=["20,600.00 EUR"])
+    form_schema: Data = Field(description="The fields, as a JSON schema.", validation_alias="schema")
+    answers: list[str] = Field(description="The events that submit it.")
+    requested_by: str
+    asked: list[str] = Field(
+        description="The users who are asked now; holders of the role may fill it in as well."
+    )
+    status: str = Field(examples=["open"])
+    reason: str | None
+    claimed_by: str | None
+    claimed_at: datetime | None
+    draft: Data | None
+    draft_by: str | None
+    draft_at: datetime | None
+    draft_problems: list[FieldProblem] | None = Field(
+        description="The problems that the draft would have if it were submitted."
+    )
+    due_at: datetime | None
+    created_at: datetime
+    ended_at: datetime | None

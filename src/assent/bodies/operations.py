@@ -1,14 +1,16 @@
-"""Bodies of health, dead letters, stuck instances, repairs, events and audit entries."""
+"""Bodies of health, dead letters, stuck instances, repairs, events, audit entries and tasks."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
 from pydantic import AliasChoices, Field
 
-from assent.bodies.body import ResponseModel
+from assent.bodies.body import Data, ResponseModel
 from assent.operations.incidents import IncidentKind
 from assent.operations.queues import LetterKind
+from assent.tasks.views import TaskStatus
 
 _ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -145,6 +147,30 @@ class RebuiltBody(ResponseModel):
     changed: bool = Field(description="Whether the row differed from the state that its steps give.")
 
 
+class DifferenceBody(ResponseModel):
+    """One part of an instance that is not what its steps make it."""
+
+    kept: Any
+    rebuilt: Any
+
+
+class ComparedBody(ResponseModel):
+    """An instance compared with its steps."""
+
+    instance_id: UUID
+    differences: dict[str, DifferenceBody] = Field(
+        description="By the name of the part; empty if there are none."
+    )
+
+    @classmethod
+    def of_differences(cls, instance_id: UUID, found: Mapping[str, tuple[Any, Any]]) -> "ComparedBody":
+        """Return the body of the parts that differ."""
+        differences = {
+            name: DifferenceBody(kept=kept, rebuilt=rebuilt) for name, (kept, rebuilt) in found.items()
+        }
+        return cls(instance_id=instance_id, differences=differences)
+
+
 class EnqueuedBody(ResponseModel):
     instance_id: UUID
 
@@ -207,3 +233,81 @@ class AuditEntryBody(AuditBody):
     details: dict[str, Any] | None = Field(
         description="The input of the command, or more about the object.", examples=[{"event": "submit"}]
     )
+
+
+class EntityAuditBody(AuditBody):
+    """An audit entry of a change of an entity."""
+
+    from_version: int | None
+    to_version: int
+    from_state: str | None
+    to_state: str
+
+
+class SubmittedBody(ResponseModel):
+    id: UUID
+
+
+class TaskItemBody(ResponseModel):
+    """A task in a list."""
+
+    id: UUID
+    type: str = Field(examples=["report.build"])
+    status: TaskStatus
+    priority: int
+    attempts: int
+    attempts_max: int
+    run_at: datetime = Field(description="Not before; after an error, the next attempt.")
+    claimed_at: datetime | None = Field(description="When its last attempt began.")
+    ended_at: datetime | None
+    key: str | None
+    submitted_by: str
+    partition_id: str | None
+    instance_id: UUID | None = Field(description="The instance of the step that submitted it.")
+    step_id: UUID | None
+    awaited: bool = Field(description="Whether that step waits for it.")
+    parent_id: UUID | None = Field(description="Of a subtask: the task that waits for it.")
+    created_at: datetime
+
+
+class AttemptBody(ResponseModel):
+    """The result of one attempt."""
+
+    attempt: int
+    outcome: Literal["done", "blocked", "background", "failed", "lost"]
+    output: Any
+    code: str | None = Field(examples=["TASK_FAILED"])
+    error: str | None
+    started_at: datetime
+    ended_at: datetime
+    error_type: str | None = Field(description="The type of the exception.", examples=["TimeoutError"])
+    stack_trace: str | None
+    retryable: bool | None = Field(description="Of one that failed: whether a further attempt could help.")
+
+
+class ProgressBody(ResponseModel):
+    """How far an attempt at a task is."""
+
+    fraction: float = Field(description="From 0 to 1.", examples=[0.4])
+    message: str = Field(examples=["page 12 of 30"])
+    attempt: int
+    at: datetime
+
+
+class LogLineBody(ResponseModel):
+    """A line that an attempt at a task wrote."""
+
+    attempt: int
+    position: int = Field(description="From 1, in the attempt.")
+    level: Literal["debug", "info", "warning", "error"]
+    message: str = Field(examples=["fetched 3 pages"])
+    at: datetime
+
+
+class TaskBody(TaskItemBody):
+    """A task with its input, its output and its attempts."""
+
+    input: Data
+    output: Any = Field(description="Its result; null before it is complete.")
+    progress: ProgressBody | None = Field(description="How far its last attempt was, where it said so.")
+    tried: list[AttemptBody]

@@ -1,4 +1,4 @@
-"""Bodies of members, roles, API keys and secrets."""
+"""Bodies of members, roles, API keys, secrets and delegations."""
 
 from datetime import datetime
 from uuid import UUID
@@ -61,3 +61,19 @@ class SecretBody(ResponseModel):
     created_by: str
     created_at: datetime
     changed_at: datetime
+
+
+class DelegationBody(ResponseModel):
+    """A delegation."""
+
+    id: UUID
+    from_user: str = Field(examples=["bob"])
+    to_user: str = Field(examples=["carol"])
+    starts_at: datetime
+    ends_at: datetime | None
+    entity_types: list[str]
+    workflows: list[str]
+    reason: str | None
+    created_by: str
+    created_at: datetime
+    revoked_at: datetime | None

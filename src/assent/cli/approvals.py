@@ -1,25 +1,17 @@
 """`assent approvals`: decide approval requests, and pass them on."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from assent.cli.options import DataOption, GivenId, JsonDataOption, JsonOption, find_one, given_data, given_id
-from assent.cli.session import (
-    ActorOptions,
-    ActorSession,
-    AppOption,
-    OrgOption,
-    UserOption,
-    act,
-    after_the_command,
-    if_readable,
-)
+from assent.cli.options import DataOption, GivenId, JsonDataOption, find_one, given_data, given_id
+from assent.cli.remote import Server, get, given, post
+from assent.cli.session import ActorOptions, ActorSession, act, after_the_command, by_member, if_readable
 
 if TYPE_CHECKING:
-    from assent.approvals.requests import ApprovalDetails
+    from assent.bodies.instances import ApprovalBody, DecidedBody
     from assent.runtime import InstanceView
 
 
@@ -50,37 +42,33 @@ GroupOption = Annotated[
 
 
 @app.command()
-def show(
-    request: RequestArgument, app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False
-) -> None:
+@by_member
+def show(who: ActorOptions, request: RequestArgument) -> None:
     """Show a request: the version that is to be approved, its approvers and their decisions."""
-    from assent.bodies.instances import ApprovalBody
     from assent.cli.instance_page import print_request
     from assent.cli.output import print_body
 
-    async def work(session: ActorSession) -> "ApprovalDetails":
-        return await _read(session, await _request_id(session, request))
+    async def work(session: ActorSession) -> "ApprovalBody":
+        return await _read(session, await find_request_id(session, request))
 
-    details = act(ActorOptions(app, org, user, json), work)
-    if json:
-        print_body(ApprovalBody.of_details(details))
+    found = act(who, lambda server: server.ask(get("approvals", request)), work)
+    if who.json:
+        print_body(found)
     else:
-        print_request(details)
+        print_request(found)
 
 
 @app.command()
+@by_member
 def decide(  # noqa: PLR0913, PLR0917
+    who: ActorOptions,
     request: RequestArgument,
     answer: AnswerArgument,
-    app: AppOption,
-    org: OrgOption,
-    user: UserOption,
     reason: ReasonOption = None,
     on_behalf_of: BehalfOption = None,
     group: GroupOption = None,
     data: DataOption = None,
     json_data: JsonDataOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Decide a request: `assent approvals decide ID approved`. Originators do not decide their own documents."""
     fields = given_data(data, json_data)
@@ -90,43 +78,40 @@ def decide(  # noqa: PLR0913, PLR0917
             request_id, answer, reason=reason, on_behalf_of=on_behalf_of, group=group, data=fields
         )
 
-    _command(ActorOptions(app, org, user, json), request, work, answer)
+    body = given(answer=answer, reason=reason, on_behalf_of=on_behalf_of, group=group, data=fields or None)
+    _command(who, request, ("decide", body), work, answer)
 
 
 @app.command()
-def claim(
-    request: RequestArgument, app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False
-) -> None:
+@by_member
+def claim(who: ActorOptions, request: RequestArgument) -> None:
     """Claim a request that several people could decide, so that the others leave it alone."""
 
     async def work(session: ActorSession, request_id: UUID) -> "InstanceView":
         return await session.commands.approvals.claim(request_id)
 
-    _command(ActorOptions(app, org, user, json), request, work, "claimed")
+    _command(who, request, ("claim", None), work, "claimed")
 
 
 @app.command()
-def release(
-    request: RequestArgument, app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False
-) -> None:
+@by_member
+def release(who: ActorOptions, request: RequestArgument) -> None:
     """Release a request that was claimed."""
 
     async def work(session: ActorSession, request_id: UUID) -> "InstanceView":
         return await session.commands.approvals.release(request_id)
 
-    _command(ActorOptions(app, org, user, json), request, work, "released")
+    _command(who, request, ("release", None), work, "released")
 
 
 @app.command()
-def reassign(  # noqa: PLR0913, PLR0917
+@by_member
+def reassign(
+    who: ActorOptions,
     request: RequestArgument,
     from_user: Annotated[str, typer.Argument(metavar="FROM", help="The approver who is asked now.")],
     to_user: Annotated[str, typer.Argument(metavar="TO", help="The member who is asked instead.")],
-    app: AppOption,
-    org: OrgOption,
-    user: UserOption,
     reason: ReasonOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Ask another member instead of an approver."""
 
@@ -135,53 +120,55 @@ def reassign(  # noqa: PLR0913, PLR0917
             request_id, from_user=from_user, to_user=to_user, reason=reason
         )
 
-    _command(ActorOptions(app, org, user, json), request, work, f"reassigned to {to_user}")
+    body = given(from_user=from_user, to_user=to_user, reason=reason)
+    _command(who, request, ("reassign", body), work, f"reassigned to {to_user}")
 
 
 def _command(
     who: ActorOptions,
     given: GivenId,
+    command: tuple[str, Any],
     work: "Callable[[ActorSession, UUID], Awaitable[InstanceView]]",
     done: str,
 ) -> None:
-    """Run a command on the request that an id names, and print where its instance stands then."""
-    from assent.bodies.instances import ApprovalBody, DecidedBody, InstanceBody
+    """Run a command on the request that an id names, and print where its instance stands then.
+
+    `command` is its name and its body over HTTP.
+    """
     from assent.cli.instance_page import print_stand
     from assent.cli.output import print_body
-    from assent.model.mutation import Refused
 
-    async def find_and_work(session: ActorSession) -> "tuple[ApprovalDetails | None, InstanceView | None]":
-        request_id = await _request_id(session, given)
+    async def find_and_work(session: ActorSession) -> "DecidedBody | None":
+        from assent.bodies.instances import DecidedBody, InstanceBody
+        from assent.model.mutation import Refused
+
+        request_id = await find_request_id(session, given)
         view = await if_readable(session, await work(session, request_id))
         with after_the_command():
             try:
-                return await _read(session, request_id), view
+                request = await _read(session, request_id)
             except Refused:
-                return None, view
+                return None
+        return DecidedBody(request=request, instance=InstanceBody.of(view) if view else None)
 
-    details, view = act(who, find_and_work)
-    if not who.json:
-        print_stand(done, view)
-    elif details is None:
-        print_body(None)
+    def ask(server: Server) -> Any:
+        return server.ask(post("approvals", given, command[0], body=command[1]))
+
+    found = act(who, ask, find_and_work)
+    if who.json:
+        print_body(found)
     else:
-        instance = InstanceBody.of(view) if view else None
-        print_body(DecidedBody(request=ApprovalBody.of_details(details), instance=instance))
+        print_stand(done, found.instance if found else None)
 
 
-async def _read(session: ActorSession, request_id: UUID) -> "ApprovalDetails":
+async def _read(session: ActorSession, request_id: UUID) -> "ApprovalBody":
     """Return a request that the member is asked about, or whose instance they may read; else raise `Refused`."""
-    from assent.approvals.requests import read_request
-    from assent.runtime.readers import may_read_request
+    from assent.bodies.instances import ApprovalBody
 
-    async with session.reading() as connection:
-        details = await read_request(connection, session.org_id, request_id)
-        assert details is not None, "requests are never deleted"
-        await may_read_request(session.runtime.core, connection, details.request, session.actor)
-    return details
+    return ApprovalBody.of_details(await session.commands.approvals.get(request_id))
 
 
-async def _request_id(session: ActorSession, given: GivenId) -> UUID:
+async def find_request_id(session: ActorSession, given: GivenId) -> UUID:
     from assent.approvals.requests import find_requests
     from assent.model.mutation import Refused, Rejection
 

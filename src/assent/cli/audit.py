@@ -7,14 +7,12 @@ from uuid import UUID
 
 import typer
 
-from assent.cli.options import CursorOption, JsonOption, LimitOption
-from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.options import CursorOption, LimitOption
+from assent.cli.remote import get
+from assent.cli.session import ActorOptions, ActorSession, act, by_member
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from assent.audit.entries import AuditFilter
-    from assent.store.rows import Row
 
 ActorOption = Annotated[str | None, typer.Option("--actor", help="Who did it.")]
 ActionOption = Annotated[str | None, typer.Option("--action", help="What, such as approval.decide.")]
@@ -28,10 +26,9 @@ SinceOption = Annotated[datetime | None, typer.Option("--since", help="From this
 UntilOption = Annotated[datetime | None, typer.Option("--until", help="Before this time, local.")]
 
 
+@by_member
 def audit(  # noqa: PLR0913, PLR0917
-    app: AppOption,
-    org: OrgOption,
-    user: UserOption,
+    who: ActorOptions,
     actor: ActorOption = None,
     action: ActionOption = None,
     entity: EntityOption = None,
@@ -42,53 +39,40 @@ def audit(  # noqa: PLR0913, PLR0917
     until: UntilOption = None,
     limit: LimitOption = 50,
     cursor: CursorOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
-    from assent.audit.entries import AuditFilter
-    from assent.bodies.operations import AuditEntryBody
-    from assent.cli.output import print_list
+    from assent.cli.output import print_items
 
-    wanted = AuditFilter(
-        entity_id=entity,
-        actor_id=actor,
-        action=action,
-        subject_kind=subject_kind,
-        subject_id=subject,
-        channel=channel,
-        since=since.astimezone() if since else None,
-        until=until.astimezone() if until else None,
-    )
-    found = act(ActorOptions(app, org, user, json), lambda session: _search(session, wanted, cursor, limit))
-    print_list(
-        *(found, limit, AuditEntryBody.of, lambda row: str(row["id"])),
-        json=json,
-        show=_table,
-        none="Nothing of the kind is on record.",
-    )
+    wanted = {
+        "entity_id": entity,
+        "actor": actor,
+        "action": action,
+        "subject_kind": subject_kind,
+        "subject_id": subject,
+        "channel": channel,
+        "since": since.astimezone() if since else None,
+        "until": until.astimezone() if until else None,
+        "cursor": cursor,
+        "limit": limit,
+    }
 
+    async def work(session: ActorSession) -> str:
+        from assent.bodies.body import text_of_page
+        from assent.bodies.operations import AuditEntryBody
 
-async def _search(
-    session: ActorSession, wanted: "AuditFilter", cursor: str | None, limit: int
-) -> "list[Row]":
-    from dataclasses import replace
+        page = await session.commands.audit.search(**wanted)  # type: ignore[arg-type]
+        return text_of_page(page, AuditEntryBody.of)
 
-    from assent.audit.entries import READ_AUDIT, search_audit
-    from assent.model.cursor import id_in, position_of
-    from assent.runtime.rights import hidden_types, require_capability
-
-    require_capability(session.actor, READ_AUDIT)
-    seen = replace(wanted, hidden_types=hidden_types(session.contracts, session.actor))
-    async with session.reading() as connection:
-        return await search_audit(connection, session.org_id, seen, position_of(cursor, id_in), limit + 1)
+    page = act(who, get("audit", **wanted), work)
+    print_items(page, json=who.json, show=_table, none="Nothing of the kind is on record.")
 
 
-def _table(found: "Sequence[Row]") -> "Table":
+def _table(found: "Sequence[Any]") -> "Table":
     from assent.cli.output import moment, one_line, table
 
     rows = (
         [
-            moment(row["at"]),
+            moment(row.at),
             _who(row),
             row["action"],
             _subject(row),
@@ -102,20 +86,20 @@ def _table(found: "Sequence[Row]") -> "Table":
     return table(("at", "who", "what", "of", "how it changed", "by way of", "from", "why"), rows)
 
 
-def _who(row: "Row") -> str:
+def _who(row: Any) -> str:
     """Return the actor, and the people in whose place they acted."""
     return (
         f"{row['actor_id']} for {', '.join(row['on_behalf_of'])}" if row["on_behalf_of"] else row["actor_id"]
     )
 
 
-def _subject(row: "Row") -> str:
+def _subject(row: Any) -> str:
     if row["subject_kind"] is not None:
         return f"{row['subject_kind']} {row['subject_id']}"
     return f"{row['entity_type']} {row['entity_id']} v{row['to_version']}"
 
 
-def _what(row: "Row") -> str:
+def _what(row: Any) -> str:
     changed = [
         f"{name}: {_plain(before)} → {_plain(after)}" for name, (before, after) in row["changes"].items()
     ]

@@ -2,22 +2,45 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
 from assent.cli.options import JsonOption, OptionalAppOption, load_app, named
-from assent.cli.session import migrated_database, operator
+from assent.cli.remote import current_server, get, post
+from assent.cli.session import (
+    BY_KEY,
+    ActorOptions,
+    ActorSession,
+    AppOption,
+    UserOption,
+    act,
+    answer,
+    ask,
+    by_member,
+    migrated_database,
+    operator,
+)
+from assent.cli.session import OrgOption as MemberOrgOption
 
 if TYPE_CHECKING:
+    from assent.app import App
+    from assent.bodies.definitions import (
+        DefinitionBody,
+        DefinitionDiff,
+        DefinitionSummary,
+        PublicationBody,
+    )
     from assent.compiler.source import Source
-    from assent.definitions import DefinitionVersion, Publication, Recompiled
+    from assent.definitions import DefinitionVersion, Recompiled
     from assent.definitions.publish import PublishedSources
     from assent.model.problems import Problem
 
 
-app = typer.Typer(no_args_is_help=True, help="Definitions: publish, list and recompile them.")
+app = typer.Typer(no_args_is_help=True, help="Definitions: publish, list, show, compare and archive them.")
 
 
 @app.command("list")
@@ -27,22 +50,31 @@ def list_definitions(
     json: JsonOption = False,
 ) -> None:
     """List the definitions that are published or in draft, with version, hash and compiler."""
-    from assent.bodies.body import Page
-    from assent.bodies.definitions import DefinitionSummary
-    from assent.cli.output import console, print_body
-    from assent.store.errors import StoreError
+    from assent.cli.output import print_body
 
-    try:
-        found = asyncio.run(_list(org))
-    except StoreError as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    server = current_server()
+    if server is None:
+        found = _list_here(org)
+    else:
+        found = ask(server, lambda server: server.pages(get("definitions")), json=json, org=org)
     shown = [version for version in found if every or version.status != "archived"]
     if json:
-        print_body(Page(items=[DefinitionSummary.of(version) for version in shown]))
+        print_body({"items": shown, "next": None})
     else:
         lines = [f"{version.status:<9}  {one_line(version)}" for version in shown]
         typer.echo("\n".join(lines) or "Nothing is published yet; see `assent definitions publish --help`.")
+
+
+def _list_here(org_id: str | None) -> list[Any]:
+    from assent.bodies.definitions import DefinitionSummary
+    from assent.cli.output import console
+    from assent.store.errors import StoreError
+
+    try:
+        return [answer(DefinitionSummary.of(version)) for version in asyncio.run(_list(org_id))]
+    except StoreError as error:
+        console(stderr=True).print(str(error), style="red")
+        raise typer.Exit(1) from None
 
 
 async def _list(org_id: str | None) -> "list[DefinitionVersion]":
@@ -52,16 +84,133 @@ async def _list(org_id: str | None) -> "list[DefinitionVersion]":
         return await list_versions(connection, org_id)
 
 
-def one_line(version: "DefinitionVersion") -> str:
-    """A definition as the commands print it: whose, what, which version, and what it compiled to."""
-    compiled = f"  {version.compiled_hash}" if version.compiled_hash else ""
-    return f"{version.org_id}  {version.definition_kind}  {version.key} {version.version}{compiled}"
+def one_line(version: Any) -> str:
+    """Return a definition as the commands print it: whose, what, which version, and what it compiled to."""
+    compiled = f"  {version.hash}" if version.hash else ""
+    return f"{version.org_id}  {version.kind}  {version.key} {version.version}{compiled}"
+
+
+DefinitionArgument = Annotated[
+    UUID, typer.Argument(metavar="ID", help="A version of a definition, by its whole id.")
+]
+
+
+@app.command()
+@by_member
+def show(who: ActorOptions, definition: DefinitionArgument) -> None:
+    """Show a version with its source. Takes `definitions:read`, or a capability to edit or publish definitions."""
+    from assent.cli.output import print_body, print_json
+
+    async def work(session: ActorSession) -> "DefinitionBody":
+        from assent.bodies.definitions import DefinitionBody
+
+        return DefinitionBody.of_content(await session.commands.definitions.get(definition))
+
+    found = act(who, get("definitions", definition), work)
+    if who.json:
+        print_body(found)
+    else:
+        typer.echo(f"{found.status}  {one_line(found)}")
+        print_json(found.source)
+
+
+@app.command()
+def draw(definition: DefinitionArgument, app: AppOption, org: MemberOrgOption, user: UserOption) -> None:
+    """Print a version as a Mermaid flowchart; `assent diagram` draws a file."""
+
+    async def work(session: ActorSession) -> str:
+        from json import dumps
+
+        return dumps(await session.commands.definitions.draw(definition))
+
+    route = get("definitions", definition, "diagram")
+    typer.echo(act(ActorOptions(app, org, user, json=False), route, work), nl=False)
+
+
+@app.command()
+@by_member
+def compare(
+    who: ActorOptions,
+    definition: DefinitionArgument,
+    other: Annotated[UUID, typer.Argument(metavar="OTHER", help="The version that it is compared with.")],
+) -> None:
+    """Print how another version differs, slot by slot; `assent diff` compares files."""
+    from assent.cli.output import print_body
+
+    async def work(session: ActorSession) -> "DefinitionDiff":
+        from assent.bodies.definitions import DefinitionDiff
+
+        return DefinitionDiff.between(*await session.commands.definitions.workflows(definition, other))
+
+    route = get("definitions", definition, "diff", other)
+    found = act(who, route, work)
+    if who.json:
+        print_body(found)
+    else:
+        typer.echo(found.text)
+
+
+@app.command()
+@by_member
+def archive(who: ActorOptions, definition: DefinitionArgument) -> None:
+    """Archive a version: no new instance starts from it, and running ones continue. Takes `definitions:publish`."""
+    from assent.cli.output import print_body
+
+    async def work(session: ActorSession) -> "DefinitionSummary":
+        from assent.bodies.definitions import DefinitionSummary
+
+        return DefinitionSummary.of(await session.commands.definitions.archive(definition))
+
+    route = post("definitions", definition, "archive")
+    done = act(who, route, work)
+    if who.json:
+        print_body(done)
+    else:
+        typer.echo(f"archived   {one_line(done)}")
+
+
+@app.command()
+@by_member
+def rollback(who: ActorOptions, definition: DefinitionArgument) -> None:
+    """Publish an archived version again, and archive the current one. Takes `definitions:publish`."""
+    from assent.cli.output import print_body
+
+    async def work(session: ActorSession) -> "PublicationBody":
+        from assent.bodies.definitions import PublicationBody
+
+        return PublicationBody.of_publication(await session.commands.definitions.roll_back(definition))
+
+    route = post("definitions", definition, "rollback")
+    done = act(who, route, work)
+    if who.json:
+        print_body(done)
+    else:
+        typer.echo(f"published  {one_line(done.definition)}")
+
+
+def print_draft(draft: Any) -> None:
+    """Print a draft with its tag and its problems."""
+    from assent.cli.output import console, safe
+
+    out = console()
+    out.print(f"{draft.id}  {one_line(draft)}", style="bold")
+    out.print(f"  version {draft.tag}, edited by {safe(', '.join(draft.edited_by))}")
+    for problem in draft.problems:
+        place = ".".join(map(str, problem.path))
+        out.print(
+            f"  {problem.code} {safe(f'{place}: ' if place else '')}{safe(problem.message)}", style="yellow"
+        )
+    if not draft.problems:
+        out.print("  ✓ it can be published", style="green")
 
 
 OrgOption = Annotated[
     str,
     typer.Option(
-        "--org", help="The org that patches and flows are for; '*' means everybody.", callback=named
+        "--org",
+        envvar="ASSENT_ORG",
+        help="The org that patches and flows are for; '*' means everybody.",
+        callback=named,
     ),
 ]
 
@@ -76,28 +225,47 @@ def publish(
     """Publish contracts for everybody, patches and flows for an org: all of them, or none.
 
     Prints every problem with its line, and ends with 1, where there is one. With --app, operations, tasks, services,
-    actions and channels that the application does not register are problems.
+    actions and channels that the application does not register are problems, and the engine's role gets the rights on
+    the application's own tables that it declares.
     """
-    from assent.bodies.definitions import PublicationsBody
     from assent.cli.output import print_body
     from assent.cli.refusals import exit_with
-    from assent.cli.sources import sources_at
+    from assent.cli.sources import sources_at, texts_at
     from assent.model.problems import Invalid
 
-    sources = sources_at(paths)
+    server = current_server()
+    texts = texts_at(paths) if server is not None else []
+    sources = sources_at(paths) if server is None or app is not None else []
     try:
-        if app is not None and (problems := load_app(app).check(*sources).problems):
+        application = load_app(app) if app is not None and app != BY_KEY else None
+        if application is not None and (problems := application.check(*sources).problems):
             raise Invalid(problems)
-        done = asyncio.run(_publish(org, sources))
+        if server is not None:
+            body = {"sources": [{"name": name, "text": text} for name, text in texts]}
+            done = ask(server, post("definitions", "publish", body=body), json=json, org=org)
+            skipped: Sequence[str] = ()
+        else:
+            done, skipped = _publish_here(org, sources, application)
     except Invalid as invalid:
         _show_problems(invalid.problems, sources, json=json)
         raise typer.Exit(1) from None
     except Exception as error:
         exit_with(error, json=json)
     if json:
-        print_body(PublicationsBody.of_publications(done.publications))
+        print_body(done)
     else:
-        typer.echo("\n".join(_lines(done)) or "There is nothing to publish.")
+        lines = [line for publication in done.publications for line in _lines_of(publication)]
+        lines = [*dict.fromkeys(lines), *(f"skipped    {name}: runs without a workflow" for name in skipped)]
+        typer.echo("\n".join(lines) or "There is nothing to publish.")
+
+
+def _publish_here(
+    org: str, sources: "Sequence[Source]", application: "App | None"
+) -> tuple[Any, "Sequence[str]"]:
+    from assent.bodies.definitions import PublicationsBody
+
+    done = asyncio.run(_publish(org, sources, application))
+    return answer(PublicationsBody.of_publications(done.publications)), done.without_workflow
 
 
 def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *, json: bool) -> None:
@@ -111,32 +279,32 @@ def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *
     print_summary(problems, f"{counted(len(sources), 'document')}; nothing was published", stderr=True)
 
 
-async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSources":
+async def _publish(org_id: str, sources: "Sequence[Source]", app: "App | None") -> "PublishedSources":
     from assent.definitions.publish import publish_sources
     from assent.model.actor import SYSTEM
+    from assent.runtime.declared_names import names_of, record_names
     from assent.store.connection import Connection
+    from assent.store.table_grants import grant_tables
+    from assent.worker.options import Options
 
+    length = timedelta(milliseconds=Options().newer_code_wait_ms)
     async with migrated_database() as database:
 
         async def work(connection: Connection) -> "PublishedSources":
+            if app is not None:
+                await grant_tables(connection, app.grants)
+                # Its workers come next: until then those that run leave to them what it declares.
+                await record_names(connection, names_of(app.runtime(database).core), length)
             return await publish_sources(connection, org_id, sources, SYSTEM, database.clock.now())
 
         return await database.run(work, org_id=None, by=operator())
 
 
-def _lines(done: "PublishedSources") -> list[str]:
-    lines = [line for publication in done.publications for line in _lines_of(publication)]
-    return [
-        *dict.fromkeys(lines),
-        *(f"skipped    {name}: runs without a workflow" for name in done.without_workflow),
-    ]
-
-
-def _lines_of(publication: "Publication") -> list[str]:
+def _lines_of(publication: Any) -> list[str]:
 
     verb = "published" if publication.changed else "unchanged"
-    found = dict.fromkeys(part for part in (publication.source, publication.effective) if part)
-    return [f"{verb}  {one_line(part)}" for part in found]
+    found = dict.fromkeys(one_line(part) for part in (publication.definition, publication.effective) if part)
+    return [f"{verb}  {line}" for line in found]
 
 
 @app.command()
@@ -149,7 +317,9 @@ def recompile(json: JsonOption = False) -> None:
     from assent.bodies.definitions import RecompiledBody
     from assent.cli.output import print_body
     from assent.cli.refusals import exit_with
+    from assent.cli.session import require_database
 
+    require_database()
     try:
         found = asyncio.run(_recompile())
     except Exception as error:
@@ -172,12 +342,18 @@ async def _recompile() -> "list[Recompiled]":
         return await recompile(database, lambda moves: repin(database, advancing, moves))
 
 
+def _seen(version: "DefinitionVersion") -> Any:
+    from assent.bodies.definitions import DefinitionSummary
+
+    return answer(DefinitionSummary.of(version))
+
+
 def _text(one: "Recompiled") -> str:
     from assent.cli.output import counted
 
-    lines = [f"stale       {one_line(one.old)}"]
+    lines = [f"stale       {one_line(_seen(one.old))}"]
     if one.new is not None:
-        lines.append(f"recompiled  {one_line(one.new)}")
+        lines.append(f"recompiled  {one_line(_seen(one.new))}")
     lines += [f"problem     {problem}" for problem in one.problems]
     if one.moved:
         lines.append(f"moved       {counted(one.moved, 'instance')}")

@@ -62,6 +62,7 @@ def demo(
 
 @asynccontextmanager
 async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]":
+    from assent.cli.output import counted
     from assent.store.database import Database
     from assent.store.migrate import migrate
     from assent.store.settings import Settings
@@ -73,7 +74,7 @@ async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]
     database = await Database.open(settings=settings)
     try:
         applied = await migrate(database)
-        screen.print(f"[dim]Database ready, {len(applied)} migrations applied.[/]")
+        screen.print(f"[dim]Database ready, {counted(len(applied), 'migration')} applied.[/]")
         yield database
     finally:
         await database.close()
@@ -106,7 +107,7 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
 
 
 async def _found(database: "Database", screen: Console) -> None:
-    """The company, and nine days of its work, on a clock of their own."""
+    """Create the company, and nine days of its work, on a clock of their own."""
     from rich.progress import Progress
 
     from assent.demo.company import app, finish, found

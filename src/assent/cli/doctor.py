@@ -2,19 +2,29 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from assent.cli.options import JsonOption
+from assent.cli.options import JsonOption, OptionalAppOption, load_app
 from assent.cli.output import console, print_json, safe
 
 if TYPE_CHECKING:
     from assent.store.checkup import Checkup
+    from assent.store.table_grants import TableGrants
 
 
-def doctor(json: JsonOption = False) -> None:
-    """Check roles, grants, schema, extensions, clock, pool, partitions and timers, and say what to do.
+NO_MAIL_SERVER_NOTE: Final = (
+    "no mail server is named here: unless the application has an adapter for email, mails that ask people are skipped "
+    "and notifications by e-mail are dead letters; set ASSENT_SMTP_HOST and ASSENT_SMTP_SENDER for the workers"
+)
+
+
+def doctor(app: OptionalAppOption = None, json: JsonOption = False) -> None:
+    """Check roles, grants, schema, extensions, clock, pool, partitions, timers, notifications and streams.
+
+    With --app, also the rights of the engine's role on the application's own tables.
 
     Ends with 1 when something must be repaired. What it prints is SQL: statements that repair roles and grants, with
     comments that say who runs them; everything else is said in comments.
@@ -23,7 +33,7 @@ def doctor(json: JsonOption = False) -> None:
     from assent.store.errors import StoreError
 
     try:
-        found = asyncio.run(_examine())
+        found = asyncio.run(_examine(load_app(app).grants if app is not None else {}))
     except (StoreError, Invalid) as error:
         console(stderr=True).print(str(error), style="red")
         raise typer.Exit(1) from None
@@ -61,18 +71,29 @@ def _print_part(heading: str, statements: Sequence[str]) -> None:
         print(f"-- {heading}\n{as_script(statements)}")
 
 
-async def _examine() -> "Checkup":
-    from assent.store.checkup import PoolUse, examine_database
+async def _examine(grants: "TableGrants") -> "Checkup":
+    from assent.effects.settings import SmtpSettings
+    from assent.store.checkup import Finding, PoolUse, examine_database, examine_notifications
     from assent.store.database import Database
     from assent.store.migrate import owner_connection
+    from assent.transports.open import stream_problems
+    from assent.transports.settings import StreamSettings
     from assent.worker.options import Options
 
-    options = Options()
+    options, smtp = Options(), SmtpSettings()
     # A lane of events has a second connection for the note about its batch.
     lanes = 2 * options.events_lanes + options.tasks_lanes
     database = await Database.open()
     try:
         async with owner_connection(database) as connection:
-            return await examine_database(connection, PoolUse(database.settings.pool_connections_max, lanes))
+            pool = PoolUse(database.settings.pool_connections_max, lanes)
+            found = await examine_database(connection, pool, grants=grants)
+        deaf = await examine_notifications(database.url, database.settings)
+        unread = [
+            Finding("streams", f"{problem.path[0]}: {problem.message}", problem.hint or "")
+            for problem in stream_problems(StreamSettings())
+        ]
+        found = replace(found, findings=[*found.findings, *deaf, *unread])
     finally:
         await database.close()
+    return found if smtp.is_complete else replace(found, notes=[*found.notes, NO_MAIL_SERVER_NOTE])

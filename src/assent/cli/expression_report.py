@@ -36,7 +36,7 @@ class ExpressionReport:
 
 
 def read(text: str, scope: Scope) -> tuple[Source, ExpressionReport | None, list[Problem]]:
-    """The expression in `text`, or its problems, with the text as the source that they point into."""
+    """Return the expression in `text`, or its problems, with the text as the source that they point into."""
     source = Source("expression", lines=tuple(text.split("\n")))
     expression, problems = parse(text)
     kind = None
@@ -47,7 +47,7 @@ def read(text: str, scope: Scope) -> tuple[Source, ExpressionReport | None, list
 
 
 def explained(reading: ExpressionReport, variables: dict[str, Any] | None) -> str:
-    """The tree and the type; with variables, also the value and what decided it."""
+    """Return the tree and the type; with variables, also the value and what decided it."""
     text = f"{tree(reading.expression)}\n\ntype: {reading.type}"
     if variables is None:
         return text
@@ -65,7 +65,7 @@ def explained_json(reading: ExpressionReport, variables: dict[str, Any]) -> dict
 
 
 def scope_at(path: Path | None) -> Scope:
-    """The scope that the first contract at `path` gives; without a path anything may be named."""
+    """Return the scope that the first contract at `path` gives; without a path anything may be named."""
     if path is None:
         return OPEN
     for source in sources_at([path]):

@@ -1,15 +1,17 @@
 """`assent health`: how the queues stand, how fast they go, what is stuck, paused or dead."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assent.cli.options import JsonOption, named
+from assent.cli.remote import current_server, get
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from assent.bodies.operations import HealthReport
     from assent.operations.health import Health
 
 OrgOption = Annotated[
@@ -19,21 +21,32 @@ OrgOption = Annotated[
 
 def health(org: OrgOption = None, json: JsonOption = False) -> None:
     """Say how everything goes. Ends with 1 when something is wrong, and says what."""
+    from assent.cli.output import print_body
+    from assent.cli.session import answer, ask
+
+    server = current_server()
+    if server is not None:
+        found = ask(server, get("operations", "health"), json=json, org=org)
+    else:
+        found = answer(_look_here(org))
+    if json:
+        print_body(found)
+    else:
+        _show(found)
+    raise typer.Exit(0 if found.healthy else 1)
+
+
+def _look_here(org: str | None) -> "HealthReport":
     from assent.bodies.operations import HealthReport
-    from assent.cli.output import console, print_body
+    from assent.cli.output import console
     from assent.model.problems import Invalid
     from assent.store.errors import StoreError
 
     try:
-        found = asyncio.run(_look(org))
+        return HealthReport.of(asyncio.run(_look(org)))
     except (StoreError, Invalid) as error:
         console(stderr=True).print(str(error), style="red")
         raise typer.Exit(1) from None
-    if json:
-        print_body(HealthReport.of(found))
-    else:
-        _show(found)
-    raise typer.Exit(0 if found.is_healthy else 1)
 
 
 async def _look(org: str | None) -> "Health":
@@ -45,7 +58,7 @@ async def _look(org: str | None) -> "Health":
         return await health(database, org, limits)
 
 
-def _show(found: "Health") -> None:
+def _show(found: Any) -> None:
     from assent.cli.output import console, print_table, safe
 
     out = console()
@@ -57,11 +70,11 @@ def _show(found: "Health") -> None:
         )
     for problem in found.problems:
         out.print(f"✗ {safe(problem)}", style="red")
-    if found.is_healthy:
+    if found.healthy:
         out.print("✓ all is well", style="green")
 
 
-def _queues(found: "Health") -> "Table":
+def _queues(found: Any) -> "Table":
     from datetime import timedelta
 
     from assent.cli.output import length, table
@@ -81,7 +94,7 @@ def _queues(found: "Health") -> "Table":
     return table(headings, rows, right=headings[1:])
 
 
-def _latency(found: "Health") -> str:
+def _latency(found: Any) -> str:
     latency = found.latency
     if latency.p50_s is None or latency.p95_s is None:
         return "no event was processed in the last hour"

@@ -1,85 +1,112 @@
 """`assent inbox`: what waits for a member."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from assent.cli.options import CursorOption, JsonOption
-from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.options import CursorOption, LimitOption
+from assent.cli.remote import JsonBody, Server, get
+from assent.cli.session import BY_KEY, ActorOptions, ActorSession, act, by_member
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.people.inbox import InboxCounts, InboxItem, InboxPage, InboxQuery
+    from assent.bodies.instances import InboxBody
 
 
-Kind = Literal["approval", "form"]
+Kind = Literal["approval", "form", "question"]
 Sort = Literal["age", "due", "figure"]
 
 OverdueOption = Annotated[bool, typer.Option("--overdue", help="Only what is late.")]
-KindOption = Annotated[Kind | None, typer.Option("--kind", help="Only approvals, or only forms.")]
+KindOption = Annotated[
+    Kind | None, typer.Option("--kind", help="Only approvals, only forms, or only questions.")
+]
 SortOption = Annotated[Sort, typer.Option("--sort", help="The oldest, the next due or the greatest first.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=200, help="How many are shown.")]
 
 
+@by_member
 def inbox(  # noqa: PLR0913, PLR0917
-    app: AppOption,
-    org: OrgOption,
-    user: UserOption,
+    who: ActorOptions,
     overdue: OverdueOption = False,
     kind: KindOption = None,
     sort: SortOption = "age",
+    saved: Annotated[
+        str | None, typer.Option("--saved", metavar="NAME", help="A saved filter, in place of one.")
+    ] = None,
     limit: LimitOption = 50,
     cursor: CursorOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Show what waits for a member: their own, that of their roles, and that of the people they stand in for."""
-    from assent.bodies.body import Page
-    from assent.bodies.instances import InboxItemBody
     from assent.cli.output import print_body
+
+    wanted = {"kind": kind, "overdue": overdue or None, "sort": sort, "limit": limit, "cursor": cursor}
+
+    async def work(session: ActorSession) -> "InboxBody":
+        return await _read(session, wanted, saved)
+
+    def ask(server: Server) -> Any:
+        page = server.ask(get("inbox", **wanted, saved=saved))
+        return JsonBody(page=page, counts=None if who.json else server.ask(get("inbox", "counts")))
+
+    found = act(who, ask, work)
+    if who.json:
+        print_body(found.page)
+    else:
+        _print(found.page, found.counts, who.user_id)
+
+
+async def _read(session: ActorSession, wanted: Mapping[str, Any], saved: str | None) -> "InboxBody":
+    from assent.bodies.body import Page
+    from assent.bodies.instances import InboxBody, InboxCountsBody, InboxItemBody
     from assent.people.inbox import InboxQuery
 
-    wanted = InboxQuery(kind=kind, overdue=overdue or None, sort=sort, limit=limit, cursor=cursor)
-    page, counts = act(ActorOptions(app, org, user, json), lambda session: _read(session, wanted))
-    if json:
-        print_body(Page(items=[InboxItemBody.of(item) for item in page.items], next=page.next))
-    else:
-        _print(page, counts, user)
+    approvals = session.commands.approvals
+    page = await approvals.inbox(InboxQuery(**wanted), saved=saved)
+    items = [InboxItemBody.of(item) for item in page.items]
+    counts = InboxCountsBody.of(await approvals.count_inbox())
+    return InboxBody(page=Page(items=items, next=page.next), counts=counts)
 
 
-async def _read(session: ActorSession, wanted: "InboxQuery") -> "tuple[InboxPage, InboxCounts]":
-    from assent.people.inbox import count_inbox, read_inbox
-
-    now, directory = session.now(), session.runtime.core.directory
-    org_id, reader = session.org_id, session.actor.id
-    async with session.reading() as connection:
-        page = await read_inbox(connection, org_id, reader, wanted, now, directory=directory)
-        return page, await count_inbox(connection, org_id, reader, now, directory=directory)
-
-
-def _print(page: "InboxPage", counts: "InboxCounts", user: str) -> None:
+def _print(page: Any, counts: Any, user: str) -> None:
     from assent.cli.output import console, print_more, print_table
 
-    out = console()
-    if page.items:
-        print_table(_table(page.items))
+    out, of = console(), "the member of the key" if user == BY_KEY else user
+    if page["items"]:
+        print_table(_table(page["items"]))
     total = [counts.mine, counts.roles, counts.delegated]
     number, late = sum(count.open for count in total), sum(count.overdue for count in total)
-    out.print(f"{number} for {user}, {late} overdue" if number else f"Nothing waits for {user}.", style="dim")
-    print_more(page.next)
+    out.print(f"{number} for {of}, {late} overdue" if number else f"Nothing waits for {of}.", style="dim")
+    print_more(page["next"])
 
 
-def _table(items: "tuple[InboxItem, ...]") -> "Table":
+def _title(item: Any) -> str:
+    from assent.cli.output import one_line
+
+    title = one_line(item.title) or item.entity_type or item.workflow
+    return f"{title}: {one_line(item.question)}" if item.question else str(title)
+
+
+def _figure(item: Any) -> str:
+    if item.figure is None:
+        return ""
+    return item.figure_text or "" if item.currency else f"{Decimal(item.figure):,f}"
+
+
+def _table(items: "Sequence[Any]") -> "Table":
     from rich.text import Text
 
-    from assent.cli.output import length, moment, one_line, table
+    from assent.cli.output import length, moment, table
 
+    now = datetime.now(UTC)
     rows = (
         [
-            length(item.age),
+            length(now - item.asked_at),
             Text(moment(item.due_at), "red" if item.overdue else ""),
-            one_line(item.title) or item.entity_type or item.workflow,
-            f"{item.figure:,f}" if item.figure is not None else "",
+            _title(item),
+            _figure(item),
             item.node_name,
             item.kind,
             item.on_behalf_of,

@@ -1,18 +1,17 @@
 """`assent incidents`: instances that an error paused, and dead letters, with the commands that help."""
 
 from collections.abc import Sequence
-from json import loads
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from assent.cli.options import CursorOption, JsonOption
-from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.options import CursorOption, LimitOption
+from assent.cli.remote import get, given
+from assent.cli.session import ActorOptions, ActorSession, act, by_member
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.operations.incidents import Incident, IncidentFilter, IncidentGroup
 
 Kind = Literal["instance", "event", "effect", "result", "task"]
 
@@ -23,13 +22,11 @@ DefinitionOption = Annotated[
     str | None, typer.Option("--definition", help="Only incidents of this workflow.")
 ]
 NodeOption = Annotated[str | None, typer.Option("--node", help="Only incidents at the node of this name.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=200, help="How many are listed one by one.")]
 
 
+@by_member
 def incidents(  # noqa: PLR0913, PLR0917
-    app: AppOption,
-    org: OrgOption,
-    user: UserOption,
+    who: ActorOptions,
     each: EachOption = False,
     kind: KindOption = None,
     code: CodeOption = None,
@@ -37,59 +34,62 @@ def incidents(  # noqa: PLR0913, PLR0917
     node: NodeOption = None,
     limit: LimitOption = 50,
     cursor: CursorOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Show what waits for an operator, grouped by error; `--each`, or a filter, lists incidents one by one.
 
     Takes the capability `workflows:retry`.
     """
-    from assent.operations.incidents import IncidentFilter
-
-    who, wanted = ActorOptions(app, org, user, json), IncidentFilter(kind, code, definition, node)
-    if each or wanted != IncidentFilter():
+    wanted = given(kind=kind, code=code, definition=definition, node=node)
+    if each or wanted:
         _show_each(who, wanted, cursor, limit)
     else:
         _show_groups(who)
 
 
 def _show_groups(who: ActorOptions) -> None:
-    from assent.bodies.operations import IncidentGroupBody
-    from assent.cli.output import console, print_list
+    from assent.cli.output import console, print_items
 
-    groups = act(who, lambda session: session.commands.operations.incidents())
-    print_list(
-        *(groups, max(1, len(groups)), IncidentGroupBody.of, lambda group: str(group.examples[0])),
-        json=who.json,
-        show=_group_table,
-        none="There are no incidents.",
-    )
-    if groups and not who.json:
+    async def work(session: ActorSession) -> str:
+        from assent.bodies.body import page_text
+        from assent.bodies.operations import IncidentGroupBody
+
+        groups = await session.commands.operations.incidents()
+        return page_text(
+            groups, max(1, len(groups)), IncidentGroupBody.of, lambda group: str(group.examples[0])
+        )
+
+    page = act(who, get("operations", "incidents"), work)
+    print_items(page, json=who.json, show=_group_table, none="There are no incidents.")
+    if page["items"] and not who.json:
         console().print("To see a group one by one: assent incidents --code CODE", style="dim")
 
 
-def _show_each(who: ActorOptions, wanted: "IncidentFilter", cursor: str | None, limit: int) -> None:
-    from assent.bodies.body import page_text
-    from assent.bodies.operations import IncidentBody
-    from assent.cli.output import console, print_json, print_more
-    from assent.model.cursor import position_of, time_and_id_in
+def _show_each(who: ActorOptions, wanted: dict[str, Any], cursor: str | None, limit: int) -> None:
+    from assent.cli.output import console, print_body, print_more
 
-    async def work(session: ActorSession) -> "list[Incident]":
+    async def work(session: ActorSession) -> str:
+        from assent.bodies.body import page_text
+        from assent.bodies.operations import IncidentBody
+        from assent.model.cursor import position_of, time_and_id_in
+        from assent.operations.incidents import IncidentFilter
+
         after = position_of(cursor, time_and_id_in)
-        return await session.commands.operations.list_incidents(wanted, after=after, limit=limit + 1)
+        operations = session.commands.operations
+        found = await operations.list_incidents(IncidentFilter(**wanted), after=after, limit=limit + 1)
+        return page_text(found, limit, IncidentBody.of, lambda one: (one.since.isoformat(), str(one.id)))
 
-    found = act(who, work)
-    page = loads(page_text(found, limit, IncidentBody.of, lambda one: (one.since.isoformat(), str(one.id))))
+    page = act(who, get("operations", "incidents", "all", **wanted, cursor=cursor, limit=limit), work)
     if who.json:
-        print_json(page)
+        print_body(page)
         return
-    for incident in found[:limit]:
+    for incident in page["items"]:
         _print_one(incident)
-    if not found:
+    if not page["items"]:
         console().print("There is no such incident.", style="dim")
     print_more(page["next"])
 
 
-def _print_one(incident: "Incident") -> None:
+def _print_one(incident: Any) -> None:
     from assent.cli.output import console, moment, one_line, safe
 
     out = console()
@@ -103,7 +103,7 @@ def _print_one(incident: "Incident") -> None:
         out.print(f"  {way.command}")
 
 
-def _group_table(groups: "Sequence[IncidentGroup]") -> "Table":
+def _group_table(groups: "Sequence[Any]") -> "Table":
     from assent.cli.output import moment, one_line, table
 
     rows = (

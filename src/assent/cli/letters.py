@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from json import dumps
+from typing import Final
 from uuid import UUID
 
 from assent.cli.output import Bar
@@ -28,11 +29,10 @@ class Retried:
     refused: list[tuple[str, Rejection]] = field(default_factory=list)
     """Id and reason of each that stays dead."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> str:
         kinds: tuple[LetterKind, ...] = ("event", "effect", "result", "task")
-        return {f"{kind}s": self.counts[kind] for kind in kinds} | {
-            "refused": [{"id": text, **as_json(why)} for text, why in self.refused]
-        }
+        refused = [{"id": text, **as_json(why)} for text, why in self.refused]
+        return dumps({**{f"{kind}s": self.counts[kind] for kind in kinds}, "refused": refused})
 
     async def note(self, text: str, attempt: Awaitable[LetterKind]) -> None:
         """Count an attempt, or note why it was refused, so that the others are retried too."""

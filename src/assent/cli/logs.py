@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 def given_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given with `extra`."""
+    """Return what was given with `extra`."""
     return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
 
 

@@ -1,24 +1,24 @@
-"""`assent members`: the people and service accounts of an org — taken in, listed, changed, let go."""
+"""`assent members`: the people and service accounts of an org — added, listed, changed, deactivated."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assent.cli.options import CursorOption, JsonOption, LimitOption
-from assent.cli.output import console, print_body, print_list
+from assent.cli.output import console, print_body, print_change, print_items
+from assent.cli.remote import get, given, patch, post
 from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.people.members import KeptMember
+    from assent.bodies.people import MemberBody
+    from assent.cli.remote import ServerCall
     from assent.store.database import Connection
 
-LISTED_MAX: Final = 1_000
-
-app = typer.Typer(no_args_is_help=True, help="Members: taken in, listed, changed, let go.")
+app = typer.Typer(no_args_is_help=True, help="Members: add, list, show, change and deactivate them.")
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="As tokens and keys name them.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="What people call them.")]
@@ -42,42 +42,60 @@ def add(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Add a member. Contracts and `assent roles` say what their roles may do."""
 
-    async def work(connection: "Connection", now: datetime) -> "KeptMember":
+    kind: Any = "service_account" if service else "user"
+    roles = tuple(dict.fromkeys(role or ()))
+
+    async def work(connection: "Connection", now: datetime) -> "MemberBody":
+        from assent.bodies.people import MemberBody
         from assent.model.actor import SYSTEM
         from assent.people.members import NewMember, create_member
 
-        kind: Any = "service_account" if service else "user"
-        new = NewMember(user, name or user, kind, email, tuple(dict.fromkeys(role or ())), manager)
-        return await create_member(connection, org, new, SYSTEM, now)
+        new = NewMember(user, name or user, kind, email, roles, manager)
+        return MemberBody.of(await create_member(connection, org, new, SYSTEM, now))
 
-    _say("took in", run_in_org(org, work, json=json), json)
+    body = given(user_id=user, name=name or user, kind=kind, email=email, roles=roles, manager_id=manager)
+    _say("added", run_in_org(org, post("members", body=body), work, json=json), json)
 
 
 @app.command("list")
 def list_(
     org: OrgOption,
     role: Annotated[str | None, typer.Option("--role", help="Only who holds this role.")] = None,
-    limit: LimitOption = LISTED_MAX,
+    limit: LimitOption = 50,
     cursor: CursorOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the members of an org, by their ids."""
 
-    from assent.bodies.people import MemberBody
-
-    async def work(connection: "Connection", now: datetime) -> "list[KeptMember]":
+    async def work(connection: "Connection", now: datetime) -> str:
+        from assent.bodies.body import page_text
+        from assent.bodies.people import MemberBody
         from assent.model.cursor import position_of, text_in
         from assent.people.members import MemberFilter, list_members
 
         after = position_of(cursor, text_in)
-        return await list_members(connection, org, MemberFilter(role), after, limit + 1)
+        found = await list_members(connection, org, MemberFilter(role), after, limit + 1)
+        return page_text(found, limit, MemberBody.of, lambda member: member.user_id)
 
-    print_list(
-        *(run_in_org(org, work, json=json), limit, MemberBody.of, lambda member: member.user_id),
-        json=json,
-        show=_table,
-        none="There is no such member.",
-    )
+    page = run_in_org(org, get("members", role=role, cursor=cursor, limit=limit), work, json=json)
+    print_items(page, json=json, show=_table, none="There is no such member.")
+
+
+@app.command()
+def show(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Show a member, also one who has left."""
+
+    async def work(connection: "Connection", now: datetime) -> "MemberBody":
+        from assent.bodies.people import MemberBody
+        from assent.people.members import read_member
+
+        return MemberBody.of(await read_member(connection, org, user))
+
+    member = run_in_org(org, get("members", user), work, json=json)
+    if json:
+        print_body(member)
+    else:
+        console().print(_table([member]))
 
 
 @app.command()
@@ -92,43 +110,42 @@ def change(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Change a member; what is not named stays. `--role` names all the roles that they hold from now on."""
     roles = tuple(dict.fromkeys(role)) if role else None
-    given = {"name": name, "email": email, "manager_id": manager, "roles": roles}
-    _change(org, user, {key: value for key, value in given.items() if value is not None}, "changed", json)
+    changes = given(name=name, email=email, manager_id=manager, roles=roles)
+    _change(org, user, patch("members", user, body=changes), changes, "changed", json)
 
 
 @app.command()
 def remove(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
     """Let a member go: they are out at once, with their keys; what they did keeps their name."""
-    _change(org, user, {"active": False}, "let go", json)
+    _change(org, user, post("members", user, "deactivate"), {"active": False}, "deactivated", json)
 
 
 @app.command()
 def restore(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
     """Make a removed member active again."""
-    _change(org, user, {"active": True}, "took back", json)
+    changes = {"active": True}
+    _change(org, user, patch("members", user, body=changes), changes, "took back", json)
 
 
-def _change(org: str, user: str, changes: dict[str, Any], done: str, json: bool) -> None:
-    async def work(connection: "Connection", now: datetime) -> "KeptMember":
+def _change(  # noqa: PLR0913, PLR0917
+    org: str, user: str, route: "ServerCall", changes: dict[str, Any], done: str, json: bool
+) -> None:
+    async def work(connection: "Connection", now: datetime) -> "MemberBody":
+        from assent.bodies.people import MemberBody
         from assent.model.actor import SYSTEM
         from assent.people.members import change_member
 
-        return await change_member(connection, org, user, changes, SYSTEM, now)
+        return MemberBody.of(await change_member(connection, org, user, changes, SYSTEM, now))
 
-    _say(done, run_in_org(org, work, json=json), json)
-
-
-def _say(done: str, member: "KeptMember", json: bool) -> None:
-    from assent.bodies.people import MemberBody
-
-    if json:
-        print_body(MemberBody.of(member))
-    else:
-        roles = f" as {', '.join(member.roles)}" if member.active and member.roles else ""
-        console().print(f"✓ {done} {member.user_id}{roles}")
+    _say(done, run_in_org(org, route, work, json=json), json)
 
 
-def _table(members: "Sequence[KeptMember]") -> "Table":
+def _say(done: str, member: Any, json: bool) -> None:
+    roles = f" as {', '.join(member.roles)}" if member.active and member.roles else ""
+    print_change(member, f"{done} {member.user_id}{roles}", json=json)
+
+
+def _table(members: "Sequence[Any]") -> "Table":
     from assent.cli.output import table
 
     rows = []

@@ -13,7 +13,10 @@ from uuid import UUID
 import typer
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from assent.app import App
+    from assent.model.cursor import ItemPage
     from assent.store.database import Connection
 
     Find = Callable[[Connection, str, UUID, UUID, int], Awaitable[Sequence[UUID]]]
@@ -23,7 +26,7 @@ PathArgument = Annotated[Path, typer.Argument(help="A file, a folder, or - for s
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, for programs: the same bodies as the HTTP API.")
 ]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many are shown.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=200, help="How many are shown.")]
 CursorOption = Annotated[
     str | None, typer.Option("--cursor", help="Where the page before ended: the value of its `next`.")
 ]
@@ -45,8 +48,10 @@ OptionalAppOption = Annotated[
 
 
 def load_app(place: str) -> "App":
-    """The App at `module:name`; a usage error says what was found instead. Modules are also looked for here."""
+    """Return the App at `module:name`; a usage error says what was found instead. Modules are also looked for here."""
     from assent.app import App
+    from assent.cli.refusals import exit_with
+    from assent.model.problems import Invalid
 
     module_name, colon, name = place.partition(":")
     if not (module_name and colon and name):
@@ -58,6 +63,8 @@ def load_app(place: str) -> "App":
         raise typer.BadParameter(
             f"no module {error.name!r}: run this where {module_name!r} can be imported"
         ) from error
+    except Invalid as error:
+        exit_with(error)
     found = getattr(module, name, None)
     if not isinstance(found, App):
         raise typer.BadParameter(f"expected an App under {place!r}, found {type(found).__name__}")
@@ -80,7 +87,7 @@ JsonDataOption = Annotated[
 
 
 def given_data(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
-    """What the options say together; a pair wins over the file."""
+    """Return what the options say together; a pair wins over the file."""
     found: dict[str, Any] = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
@@ -90,6 +97,19 @@ def given_data(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
             raise typer.BadParameter(f"{key!r} is given twice", param_hint="--data")
         found[key] = _value(value)
     return (_object_in(file) if file is not None else {}) | found
+
+
+_ANY_VERSION: Final = "*"
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,8}")
+
+
+def given_version(text: str | None) -> int | None:
+    """Return the version that an option names; None for any. Raise `BadParameter` for what is no version."""
+    if text is None or text == _ANY_VERSION:
+        return None
+    if _VERSION.fullmatch(text) is None:
+        raise typer.BadParameter(f"expected a version or *, found {text!r}", param_hint="--version")
+    return int(text)
 
 
 def _value(text: str) -> Any:
@@ -111,6 +131,14 @@ def _object_in(file: Path) -> dict[str, Any]:
     return found
 
 
+def read_secret(prompt: str, *, confirm: bool = False) -> str:
+    """Return a secret from a prompt or standard input: other users see arguments, and shells keep them."""
+    if sys.stdin.isatty():
+        text: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=confirm)
+        return text
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")
+
+
 def yaml_object(file: Path) -> dict[str, Any]:
     """Return the one object in a file of YAML, JSON or standard input; raise `BadParameter` for anything else."""
     from assent.compiler.source import read_sources
@@ -125,6 +153,17 @@ def yaml_object(file: Path) -> dict[str, Any]:
     if len(sources) != 1 or not isinstance(sources[0].data, dict):
         raise typer.BadParameter(f"expected one object in {file}")
     return dict(sources[0].data)
+
+
+def given_length(text: str, option: str) -> "timedelta":
+    """Return a length of time such as 15m; raise `BadParameter` for what is none."""
+    from assent.model.problems import Problem
+    from assent.model.timing import parse_duration
+
+    found = parse_duration(text)
+    if isinstance(found, Problem):
+        raise typer.BadParameter(found.message, param_hint=option)
+    return found
 
 
 def _no_number(name: str) -> NoReturn:
@@ -154,7 +193,7 @@ def given_id(text: str) -> GivenId:
 async def find_one(
     connection: "Connection", org_id: str, noun: str, given: GivenId, find: "Find"
 ) -> UUID | None:
-    """The one that is meant, if there is one; refuses where there are several."""
+    """Return the one that is meant, if there is one; refuse where there are several."""
     from assent.model.mutation import Refused, Rejection
 
     found = await find(connection, org_id, given.first, given.last, _SHOWN_MAX)
@@ -162,3 +201,15 @@ async def find_one(
         message = f"several begin with {given.text}: {', '.join(map(str, found))}"
         raise Refused(Rejection("AMBIGUOUS_ID", message, (noun,), hint="type more of the id"))
     return found[0] if found else None
+
+
+async def pages(read: "Callable[[str | None], Awaitable[ItemPage[Any]]]") -> list[Any]:
+    """Return the items of all pages of a list that is read with a cursor."""
+    items: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page = await read(cursor)
+        items += page.items
+        cursor = page.next
+        if cursor is None:
+            return items

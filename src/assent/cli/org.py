@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assent.cli.options import DataOption, JsonDataOption, JsonOption, OptionalAppOption, given_data, load_app
-from assent.cli.output import console, print_body, print_table
+from assent.cli.output import console, print_body, print_change, print_table
+from assent.cli.remote import get, patch, post
 from assent.cli.session import OrgOption, run_as_operator, run_in_org
 
 if TYPE_CHECKING:
-    from assent.people.orgs import Org
+    from assent.bodies.administration import AlertBody, OrgBody
+    from assent.runtime.runtime import OrgRuntime
     from assent.store.database import Connection
 
-app = typer.Typer(no_args_is_help=True, help="The org: created; its settings shown and changed.")
+app = typer.Typer(no_args_is_help=True, help="The org: create it, show and change its settings.")
 
 OrgArgument = Annotated[str, typer.Argument(metavar="ORG", help="The id of the new org, such as acme.")]
 SettingsArgument = Annotated[
@@ -38,22 +40,26 @@ def create(  # noqa: PLR0913, PLR0917
 
     declared = load_app(app).registry.settings if app is not None else {}
 
-    async def work(connection: "Connection", now: datetime) -> "Org":
+    async def work(connection: "Connection", now: datetime) -> "OrgBody":
+        from assent.bodies.administration import OrgBody
         from assent.people.orgs import create_org
 
-        return await create_org(connection, org, name, settings, declared=declared)
+        return OrgBody.of(await create_org(connection, org, name, settings, declared=declared))
 
-    made = run_in_org(None, work, json=json)
-    if json:
-        _print(made, json=True)
-    else:
-        console().print(f"✓ created {made.org_id}")
+    made = run_in_org(org, None, work, json=json, as_owner=True)
+    print_change(made, f"created {made.org_id}", json=json)
 
 
 @app.command()
 def show(org: OrgOption, json: JsonOption = False) -> None:
     """Show the org and its settings, which expressions read as `org.NAME`."""
-    _print(run_as_operator(None, org, lambda commands: commands.settings.read(), json=json), json)
+
+    async def work(commands: "OrgRuntime") -> "OrgBody":
+        from assent.bodies.administration import OrgBody
+
+        return OrgBody.of(await commands.settings.read())
+
+    _print(run_as_operator(None, org, get("org"), work, json=json), json)
 
 
 @app.command("set")
@@ -81,16 +87,33 @@ def unset(
     _change(org, dict.fromkeys(names), None, json)
 
 
+@app.command("test-alert")
+def post_test_alert(org: OrgOption, json: JsonOption = False) -> None:
+    """Post a test to the setting `alert_url`, signed as alerts are; a worker sends it."""
+
+    async def work(commands: "OrgRuntime") -> "AlertBody":
+        from assent.bodies.administration import AlertBody
+
+        return AlertBody(id=await commands.settings.test_alert())
+
+    alert = run_as_operator(None, org, post("org", "test-alert"), work, json=json)
+    print_change(alert, f"enqueued alert {alert.id}", json=json)
+
+
 def _change(org: str, changes: dict[str, Any], app: str | None, json: bool) -> None:
-    _print(run_as_operator(app, org, lambda commands: commands.settings.change(changes), json=json), json)
+    async def work(commands: "OrgRuntime") -> "OrgBody":
+        from assent.bodies.administration import OrgBody
+
+        return OrgBody.of(await commands.settings.change(changes))
+
+    _print(run_as_operator(app, org, patch("org", "settings", body=changes), work, json=json), json)
 
 
-def _print(org: "Org", json: bool) -> None:
-    from assent.bodies.administration import OrgBody
+def _print(org: Any, json: bool) -> None:
     from assent.cli.output import table
 
     if json:
-        print_body(OrgBody.of(org))
+        print_body(org)
         return
     console().print(f"{org.org_id}: {org.name}" if org.name != org.org_id else org.org_id, style="bold")
     if org.settings:

@@ -4,10 +4,9 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
-import orjson
 import typer
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,11 +16,7 @@ from rich.text import Text
 from assent.model.problems import TOO_MANY, Position, Problem
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from assent.compiler.source import Source
-
-V = TypeVar("V")
 
 PROBLEMS_SHOWN_MAX = 200
 LINE_CELLS_MAX = 100
@@ -29,42 +24,38 @@ LINE_CELLS_MAX = 100
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that colours only terminals and never breaks lines."""
+    """Return a console that colours only terminals and never breaks lines."""
     return Console(stderr=stderr, soft_wrap=True, highlight=False, emoji=False, markup=False)
 
 
 def print_json(value: object, *, stderr: bool = False) -> None:
-    """One JSON document, on standard output unless it says why there is none."""
+    """Print one JSON document, on standard output unless it says why there is none."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain), err=stderr)
 
 
-def print_body(body: "BaseModel | None") -> None:
+def print_body(body: Any) -> None:
     """Print a body as HTTP returns it; null in place of one that the caller may not read."""
-    print_json(body.model_dump(mode="json") if body is not None else None)
+    print_json(body.model_dump(mode="json") if hasattr(body, "model_dump") else body)
 
 
-def print_list(  # noqa: PLR0913
-    rows: Sequence[V],
-    limit: int,
-    body_of: "Callable[[V], BaseModel]",
-    position: Callable[[V], Any],
-    *,
-    json: bool,
-    show: Callable[[Sequence[V]], Table],
-    none: str,
-) -> None:
-    """Print a page of rows that were read with a limit of one more: the page that HTTP returns, or a table."""
-    from assent.bodies.body import page_text
-
-    text = page_text(rows, limit, body_of, position)
+def print_change(body: Any, done: str, *, json: bool) -> None:
+    """Print what a command changed: its body as HTTP returns it, or a line that says what was done."""
     if json:
-        print_json(orjson.loads(text))
-        return
-    if not rows:
+        print_body(body)
+    else:
+        console().print(f"✓ {safe(done)}")
+
+
+def print_items(page: Any, *, json: bool, show: Callable[[Sequence[Any]], Table], none: str) -> None:
+    """Print a page of a list: as HTTP returns it, or as a table."""
+    items = page["items"]
+    if json:
+        print_json(page)
+    elif items:
+        print_table(show(items))
+        print_more(page["next"])
+    else:
         console().print(none, style="dim")
-        return
-    print_table(show(rows[:limit]))
-    print_more(orjson.loads(text)["next"])
 
 
 def print_more(cursor: str | None) -> None:
@@ -82,7 +73,7 @@ def _plain(value: object) -> str:
 
 
 def print_problems(problems: Sequence[Problem], sources: "Sequence[Source]", *, stderr: bool = False) -> None:
-    """The problems in reading order, each with its line; a screen is no place for thousands of them."""
+    """Print the problems in reading order, each with its line; a screen is no place for thousands of them."""
     by_name = {source.name: source for source in sources}
     out = console(stderr=stderr)
     for problem in in_reading_order(problems)[:PROBLEMS_SHOWN_MAX]:
@@ -100,7 +91,7 @@ def in_reading_order(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def report(problem: Problem, source: "Source | None") -> Text:
-    """One problem as text with style."""
+    """Return one problem as text with style."""
     text = Text()
     if problem.source:
         text.append(safe(_place(problem)), "bold").append(": ")
@@ -140,7 +131,7 @@ def _excerpt(line: str, position: Position) -> Text:
 
 
 def safe(text: str) -> str:
-    """The text without what would steer the reader's terminal: sources and data may hold escape codes."""
+    """Return the text without what would steer the reader's terminal: sources and data may hold escape codes."""
     text = text.replace("\t", " ")
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
@@ -189,12 +180,12 @@ def status_text(status: str) -> Text:
 
 
 def moment(at: datetime | None) -> str:
-    """A time as the clock on the reader's wall shows it."""
+    """Return a time as the clock on the reader's wall shows it."""
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at is not None else ""
 
 
 def length(span: timedelta) -> str:
-    """A length of time, roughly."""
+    """Return a length of time, roughly."""
     seconds = int(span.total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size or (seconds >= size and unit == "min"):
@@ -203,7 +194,7 @@ def length(span: timedelta) -> str:
 
 
 def one_line(text: str | None, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
-    """The first line of a longer text."""
+    """Return the first line of a longer text."""
     first, _, more = (text or "").strip().partition("\n")
     return f"{first[:characters_max]}…" if more or len(first) > characters_max else first
 

@@ -1,18 +1,14 @@
 """One instance compared with its steps, and corrected where it differs (WF-15)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from rich.text import Text
-
 from assent.cli.options import GivenId
-from assent.cli.output import one_line, safe
-from assent.cli.refusals import as_json, as_text, rejection_from
+from assent.cli.refusals import as_json, rejection_from
 from assent.cli.session import ActorSession, find_instance_meant
-from assent.engine.instance import Instance
 from assent.model.mutation import Rejection
 from assent.operations.health import find_stuck
 
@@ -29,11 +25,6 @@ class Rebuilt:
     changed: bool = False
     rejection: Rejection | None = None
 
-    @property
-    def is_wrong(self) -> bool:
-        """Whether it is still not as its steps make it, or that could not be found out."""
-        return self.rejection is not None or (bool(self.differences) and not self.changed)
-
     def to_json(self) -> dict[str, Any]:
         found = {
             "instance_id": self.instance_id,
@@ -43,21 +34,6 @@ class Rebuilt:
             },
         }
         return found | ({"error": as_json(self.rejection)} if self.rejection else {})
-
-    def text(self) -> Text:
-        text = Text(f"{self.instance_id}  ")
-        if self.rejection is not None:
-            return text.append(as_text(self.rejection))
-        if not self.differences:
-            return text.append("✓ as its steps make it", "green")
-        text.append("✓ rebuilt" if self.changed else "✗ differs", "green" if self.changed else "red")
-        for name, (kept, rebuilt) in self.differences.items():
-            text.append(f"\n  {name}: {_shown(kept)} → {_shown(rebuilt)}", "default")
-        return text
-
-
-def _shown(value: Any) -> str:
-    return safe(one_line(str(value)))
 
 
 async def named_instances(session: ActorSession, given: Sequence[GivenId]) -> list[UUID]:
@@ -74,8 +50,7 @@ async def stuck_instances(session: ActorSession, still_for: timedelta) -> list[U
 async def rebuild_one(session: ActorSession, instance_id: UUID, *, check: bool) -> Rebuilt:
     """Rebuild an instance; return an error instead of raising it, so that the others are rebuilt."""
     try:
-        kept, rebuilt = await session.commands.operations.fold(instance_id)
-        differences = differences_of(kept, rebuilt)
+        differences = await session.commands.operations.compare(instance_id)
         if check or not differences:
             return Rebuilt(instance_id, differences)
         # Under its lock now: a command that ran meanwhile may have corrected it.
@@ -84,14 +59,3 @@ async def rebuild_one(session: ActorSession, instance_id: UUID, *, check: bool) 
     except Exception as error:
         surprise = Rejection("UNEXPECTED", f"{type(error).__name__}: {error}")
         return Rebuilt(instance_id, {}, rejection=rejection_from(error) or surprise)
-
-
-def differences_of(kept: Instance, rebuilt: Instance) -> dict[str, tuple[Any, Any]]:
-    """The parts of an instance that are not what its steps make them."""
-    before, after = _parts(kept), _parts(rebuilt)
-    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
-
-
-def _parts(instance: Instance) -> dict[str, Any]:
-    found = {part.name: getattr(instance, part.name) for part in fields(Instance) if part.compare}
-    return found | {"tokens": [token.to_json() for token in instance.tokens.values()]}

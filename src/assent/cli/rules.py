@@ -2,24 +2,24 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assent.cli.options import CursorOption, JsonOption, LimitOption, yaml_object
-from assent.cli.output import console, print_body, print_list, print_problems
+from assent.cli.output import console, print_body, print_change, print_items, safe
+from assent.cli.remote import Server, get, put
+from assent.cli.remote import delete as delete_at
 from assent.cli.session import AppOption, OrgOption, run_as_operator
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.kernel.saved_rules import RuleEvaluation, SavedRule
+    from assent.bodies.administration import RuleBody, SavedRuleBody
     from assent.runtime.runtime import OrgRuntime
 
-LISTED_MAX: Final = 1_000
-
 app = typer.Typer(
-    no_args_is_help=True, help="Rules around actions: saved, listed, deleted; their evaluations."
+    no_args_is_help=True, help="Rules around actions: list, show, save and delete them; their evaluations."
 )
 
 TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help="Such as invoice.")]
@@ -30,31 +30,40 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The rule.")]
 def list_(
     org: OrgOption,
     entity_type: Annotated[str | None, typer.Option("--entity-type", help="Only those for this one.")] = None,
-    limit: LimitOption = LISTED_MAX,
+    limit: LimitOption = 50,
     cursor: CursorOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the rules of an org, by entity type and name."""
-    from assent.bodies.administration import RuleBody
 
-    async def work(commands: "OrgRuntime") -> "list[SavedRule]":
+    async def work(commands: "OrgRuntime") -> str:
+        from assent.bodies.administration import RuleBody
+        from assent.bodies.body import page_text
         from assent.model.cursor import position_of, texts_in
 
-        return await commands.rules.list(entity_type, after=position_of(cursor, texts_in), limit=limit + 1)
+        after = position_of(cursor, texts_in)
+        found = await commands.rules.list(entity_type, after=after, limit=limit + 1)
+        return page_text(found, limit, RuleBody.of, lambda rule: rule.position)
 
-    print_list(
-        *(run_as_operator(None, org, work, json=json), limit, RuleBody.of, lambda rule: rule.position),
-        json=json,
-        show=_rules,
-        none="There is no rule.",
-    )
+    route = get("rules", entity_type=entity_type, cursor=cursor, limit=limit)
+    page = run_as_operator(None, org, route, work, json=json)
+    print_items(page, json=json, show=_rules, none="There is no rule.")
 
 
 @app.command()
 def show(entity_type: TypeArgument, name: NameArgument, org: OrgOption, json: JsonOption = False) -> None:
     """Show a rule."""
-    rule = run_as_operator(None, org, lambda commands: commands.rules.get(entity_type, name), json=json)
-    _print(rule, json)
+
+    async def work(commands: "OrgRuntime") -> "RuleBody":
+        from assent.bodies.administration import RuleBody
+
+        return RuleBody.of(await commands.rules.get(entity_type, name))
+
+    rule = run_as_operator(None, org, get("rules", entity_type, name), work, json=json)
+    if json:
+        print_body(rule)
+    else:
+        console().print(_rules([rule]))
 
 
 @app.command()
@@ -67,27 +76,39 @@ def save(
     json: JsonOption = False,
 ) -> None:
     """Save a rule, in place of the one of its name; it is checked against the contract of the application."""
-    from assent.bodies.administration import SavedRuleBody
-
     rule = yaml_object(file)
-    saved = run_as_operator(app, org, lambda commands: commands.rules.save(rule), json=json)
-    if json:
-        print_body(SavedRuleBody.of(saved))
-        return
-    console().print(f"✓ saved {saved.name} for {saved.entity_type}")
-    print_problems(saved.warnings, [], stderr=True)
+
+    async def work(commands: "OrgRuntime") -> "SavedRuleBody":
+        from assent.bodies.administration import SavedRuleBody
+
+        return SavedRuleBody.of(await commands.rules.save(rule))
+
+    def save_there(server: Server) -> Any:
+        named = [rule.get(key) for key in ("entity_type", "name")]
+        if not all(isinstance(name, str) and name for name in named):
+            raise typer.BadParameter(f"expected `entity_type` and `name` in {file}")
+        body = {key: value for key, value in rule.items() if key not in ("entity_type", "name")}
+        return server.ask(put("rules", *named, body=body))
+
+    saved = run_as_operator(app, org, save_there, work, json=json)
+    print_change(saved, f"saved {saved.name} for {saved.entity_type}", json=json)
+    for warning in [] if json else saved.warnings:
+        console(stderr=True).print(f"{warning.code} {safe(warning.message)}")
+        if warning.hint:
+            console(stderr=True).print(f"  hint: {safe(warning.hint)}")
 
 
 @app.command()
 def delete(entity_type: TypeArgument, name: NameArgument, org: OrgOption, json: JsonOption = False) -> None:
     """Delete a rule; the history of its evaluations stays."""
-    from assent.bodies.administration import RuleBody
 
-    gone = run_as_operator(None, org, lambda commands: commands.rules.delete(entity_type, name), json=json)
-    if json:
-        print_body(RuleBody.of(gone))
-    else:
-        console().print(f"✓ deleted {gone.name}")
+    async def work(commands: "OrgRuntime") -> "RuleBody":
+        from assent.bodies.administration import RuleBody
+
+        return RuleBody.of(await commands.rules.delete(entity_type, name))
+
+    gone = run_as_operator(None, org, delete_at("rules", entity_type, name), work, json=json)
+    print_change(gone, f"deleted {gone.name}", json=json)
 
 
 @app.command()
@@ -100,34 +121,22 @@ def evaluations(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """List the evaluations of a rule, newest first: for what, with which values, and what it did."""
-    from assent.bodies.administration import RuleEvaluationBody
 
-    async def work(commands: "OrgRuntime") -> "list[RuleEvaluation]":
+    async def work(commands: "OrgRuntime") -> str:
+        from assent.bodies.administration import RuleEvaluationBody
+        from assent.bodies.body import page_text
         from assent.model.cursor import id_in, position_of
 
         after = position_of(cursor, id_in)
-        return await commands.rules.list_evaluations(entity_type, name, after=after, limit=limit + 1)
+        found = await commands.rules.list_evaluations(entity_type, name, after=after, limit=limit + 1)
+        return page_text(found, limit, RuleEvaluationBody.of, lambda evaluation: str(evaluation.id))
 
-    found = run_as_operator(None, org, work, json=json)
-    print_list(
-        *(found, limit, RuleEvaluationBody.of, lambda evaluation: str(evaluation.id)),
-        json=json,
-        show=_evaluations,
-        none="It was never evaluated.",
-    )
+    route = get("rules", entity_type, name, "evaluations", cursor=cursor, limit=limit)
+    page = run_as_operator(None, org, route, work, json=json)
+    print_items(page, json=json, show=_evaluations, none="It was never evaluated.")
 
 
-def _print(rule: "SavedRule", json: bool) -> None:
-    from assent.bodies.administration import RuleBody
-    from assent.cli.output import print_table
-
-    if json:
-        print_body(RuleBody.of(rule))
-    else:
-        print_table(_rules([rule]))
-
-
-def _rules(rules: "Sequence[SavedRule]") -> "Table":
+def _rules(rules: "Sequence[Any]") -> "Table":
     from assent.cli.output import table
 
     rows = (
@@ -145,7 +154,7 @@ def _rules(rules: "Sequence[SavedRule]") -> "Table":
     return table(("entity type", "name", "when", "condition", "outcome", "then", ""), rows)
 
 
-def _evaluations(evaluations: "Sequence[RuleEvaluation]") -> "Table":
+def _evaluations(evaluations: "Sequence[Any]") -> "Table":
     from assent.cli.output import moment, table
 
     rows = (

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from assent.app import App
+    from assent.http.processes import ParentProcess
     from assent.http.settings import HttpSettings
     from assent.store.database import Database
     from assent.worker.supervisor import Supervisor
@@ -33,6 +34,12 @@ PortOption = Annotated[
 WorkerOption = Annotated[
     bool, typer.Option("--with-worker", help="Run the background duties in the same process.")
 ]
+ProcessesOption = Annotated[
+    int,
+    typer.Option(
+        "--processes", envvar="ASSENT_PROCESSES", min=1, max=64, help="How many processes serve on the port."
+    ),
+]
 
 
 def serve(
@@ -40,15 +47,12 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     with_worker: WorkerOption = False,
+    processes: ProcessesOption = 1,
 ) -> None:
     """Serve the HTTP door until a signal: running requests are answered first.
 
     Ends with 0 when everything was finished, with 1 after an error, with 3 when a worker's grace period was too short.
     """
-    from assent.model.problems import Invalid
-    from assent.store.errors import StoreError
-    from assent.telemetry.configure import NotConfigured
-
     require_http("assent serve")
     from assent.http.server import CannotListen, listen
 
@@ -57,11 +61,56 @@ def serve(
     application = load_app(app)
     try:
         with listen(host, port) as listening:
-            code = asyncio.run(_run(application, listening, with_worker=with_worker))
-    except (StoreError, Invalid, NotConfigured, CannotListen) as error:
+            if processes == 1:
+                code = _serve_here(application, listening, with_worker=with_worker)
+            else:
+                code = _serve_in_processes(application, listening, processes, with_worker=with_worker)
+    except CannotListen as error:
         console(stderr=True).print(str(error), style="red")
         raise typer.Exit(1) from None
     raise typer.Exit(code)
+
+
+def _serve_here(
+    application: "App", listening: "socket", *, with_worker: bool, parent: "ParentProcess | None" = None
+) -> int:
+    """Serve in this process; return the exit code."""
+    from assent.model.problems import Invalid
+    from assent.store.errors import StoreError
+    from assent.telemetry.configure import NotConfigured
+
+    try:
+        return asyncio.run(_run(application, listening, parent, with_worker=with_worker))
+    except (StoreError, Invalid, NotConfigured) as error:
+        console(stderr=True).print(str(error), style="red")
+        return 1
+
+
+def _serve_in_processes(application: "App", listening: "socket", number: int, *, with_worker: bool) -> int:
+    from assent.cli.logs import log_as_json
+    from assent.http.processes import ServerProcesses
+    from assent.http.settings import HttpSettings
+    from assent.model.problems import Invalid
+    from assent.worker.options import Options
+
+    try:
+        grace_s = max(HttpSettings().grace_period_s, Options().grace_period_ms / 1000)
+    except Invalid as error:
+        console(stderr=True).print(str(error), style="red")
+        return 1
+    log_as_json()
+    host, port = listening.getsockname()[:2]
+
+    def serve(parent: "ParentProcess") -> int:
+        return _serve_here(application, listening, with_worker=with_worker, parent=parent)
+
+    def say_ready() -> None:
+        about = {"host": host, "port": port, "pid": os.getpid(), "worker": with_worker, "processes": number}
+        _log.info("server started", extra=about)
+
+    code = ServerProcesses(serve, number, grace_s, say_ready).run()
+    _log.info("server stopped", extra={"finished": code == 0})
+    return code
 
 
 def require_http(command: str) -> None:
@@ -76,7 +125,9 @@ def require_http(command: str) -> None:
         raise typer.Exit(1) from None
 
 
-async def _run(application: "App", listening: "socket", *, with_worker: bool) -> int:
+async def _run(
+    application: "App", listening: "socket", parent: "ParentProcess | None", *, with_worker: bool
+) -> int:
     from assent.cli.logs import log_as_json
     from assent.http.settings import HttpSettings
     from assent.telemetry.configure import configured, use_metrics
@@ -90,36 +141,44 @@ async def _run(application: "App", listening: "socket", *, with_worker: bool) ->
             if probes.port:
                 use_metrics()
                 answering = Probes(database, worker.overdue) if worker is not None else Probes(database)
-                await stack.enter_async_context(answering.serving(probes))
-            return await _serve(application, database, settings, listening, worker)
+                # Each process has counts of its own, and so a port of its own.
+                own = probes.replace(port=probes.port + (parent.number if parent is not None else 0))
+                await stack.enter_async_context(answering.serving(own))
+            return await _serve(application, database, settings, listening, worker, parent)
 
 
-async def _serve(
+async def _serve(  # noqa: PLR0913, PLR0917
     application: "App",
     database: "Database",
     settings: "HttpSettings",
     listening: "socket",
     worker: "Supervisor | None",
+    parent: "ParentProcess | None",
 ) -> int:
     from assent.http.app import create_app
     from assent.http.server import Serving
-    from assent.worker.process import stopping_on_signals
+    from assent.worker.process import REQUESTS_OBJECTS_MAX, collect_less_often, stopping_on_signals
 
     serving = Serving(create_app(application, database, settings), listening, settings, worker)
+    collect_less_often(REQUESTS_OBJECTS_MAX)
+    kind = "server" if parent is None else "server process"
 
     def stop(received: signal.Signals) -> None:
-        _log.info("server stopping", extra={"signal": received.name})
+        _log.info(f"{kind} stopping", extra={"signal": received.name})
         serving.stop()
 
     with stopping_on_signals(stop):
         host, port = listening.getsockname()[:2]
         about = {"host": host, "port": port, "pid": os.getpid(), "worker": worker is not None}
-        _log.info("server started", extra=about)
+        _log.info(f"{kind} started", extra=about)
         await warn_of_contracts(application, database, _log)
         if not settings.takes_tokens:
             _log.warning("neither ASSENT_HTTP_JWT_KEY nor ASSENT_HTTP_JWKS is set: only API keys sign in")
+        if parent is not None:
+            parent.call_when_gone(serving.stop)
+            parent.note_ready()
         finished = await serving.run()
-    _log.info("server stopped", extra={"finished": finished})
+    _log.info(f"{kind} stopped", extra={"finished": finished})
     return 0 if finished else CUT_OFF
 
 

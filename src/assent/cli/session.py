@@ -1,26 +1,36 @@
-"""What a command works with: a database, a member who acts, or a transaction of the operator.
+"""What a command works with: a server, or a database with a member who acts or a transaction of the operator.
 
-A member acts with the roles and capabilities that the database knows of; the command line grants no rights.
+A command names the route of its capability and the same work in this process: `act`, `run_as_operator` and `run_in_org`
+ask the server where one is chosen, and do the work where none is. Both return the body that HTTP returns, as JSON. On a
+database a member acts with the roles and capabilities that it knows of; the command line grants no rights.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import wraps
 from getpass import getuser
+from inspect import Parameter, Signature, signature
 from socket import gethostname
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 import typer
+from typer.models import ArgumentInfo
 
-from assent.cli.options import GivenId, find_one, given_id, load_app, named
+from assent.cli.options import GivenId, JsonOption, find_one, given_id, load_app, named
+from assent.cli.remote import Server, ServerCall, current_server, seen
 
 if TYPE_CHECKING:
     from logging import Logger
 
+    from pydantic import BaseModel
+
     from assent.app import App
+    from assent.bodies.instances import InstanceBody
     from assent.model.actor import Actor, By, Origin
     from assent.model.contract import Contract
     from assent.runtime import InstanceView, Runtime
@@ -85,6 +95,32 @@ class ActorOptions:
     json: bool
 
 
+def by_member(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take the options of every command of a member together, as its first parameter `who`."""
+
+    @wraps(command)
+    def run(*, app: str, org: str, user: str, json: bool, **given: Any) -> None:
+        command(who=ActorOptions(app, org, user, json), **given)
+
+    _, *own = signature(command).parameters.values()
+    arguments = [parameter for parameter in own if _is_argument(parameter)]
+    who = (
+        Parameter("app", Parameter.KEYWORD_ONLY, annotation=AppOption),
+        Parameter("org", Parameter.KEYWORD_ONLY, annotation=OrgOption),
+        Parameter("user", Parameter.KEYWORD_ONLY, annotation=UserOption),
+    )
+    json = Parameter("json", Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption)
+    options = [parameter for parameter in own if parameter not in arguments]
+    shown = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*arguments, *who, *options, json)]
+    run.__signature__ = Signature(shown, return_annotation=None)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in shown}
+    return run
+
+
+def _is_argument(parameter: Parameter) -> bool:
+    return any(isinstance(each, ArgumentInfo) for each in getattr(parameter.annotation, "__metadata__", ()))
+
+
 @dataclass(frozen=True, slots=True)
 class ActorSession:
     """A member with the runtime of an application."""
@@ -114,6 +150,23 @@ class ActorSession:
             self.org_id, isolation="repeatable_read", read_only=True
         ) as connection:
             yield connection
+
+    async def write(self, work: "Callable[[OrgRuntime, Connection], Awaitable[T]]") -> T:
+        """Return the result of work in one transaction of the member; it runs again if it lost against others."""
+        from assent.model.actor import By
+        from assent.store.caller_transaction import CallerDatabase
+        from assent.store.commit import CommitProof
+
+        database, proof = self.runtime.database, CommitProof()
+
+        async def attempt(connection: "Connection") -> T:
+            joined = CallerDatabase(database, connection, self.org_id)
+            result = await work(self.commands.on(joined), connection)
+            proof.audit_id = next(iter(joined.audit_ids), None)
+            return result
+
+        by = By(self.actor, origin())
+        return await database.run(attempt, org_id=self.org_id, by=by, proof=proof)
 
 
 @contextmanager
@@ -145,8 +198,93 @@ async def if_readable(session: ActorSession, view: "InstanceView") -> "InstanceV
     return view
 
 
-def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
-    """Return the result of the work; print a refusal on standard error and exit with its code."""
+Asking = ServerCall | Callable[[Server], Any]
+"""The route of a capability, or what asks a server where one request is not enough."""
+
+BY_KEY: Final = "-"
+"""Stands for the application, the org and the member of a command to a server: its key names them."""
+_OF_KEY: Final = {"--app": "ASSENT_APP", "--org": "ASSENT_ORG", "--as": "ASSENT_USER"}
+
+
+def answer(value: "BaseModel | str | None") -> Any:
+    """Return a body as a server would have sent it."""
+    if value is None:
+        return None
+    return seen(value if isinstance(value, str) else value.model_dump_json())
+
+
+def ask(server: Server, route: Asking, *, json: bool, **options: str | None) -> Any:
+    """Return what a server replies; exit with a refusal. Options that its key decides are refused."""
+    for option, value in options.items():
+        name = f"--{option.rstrip('_')}"
+        if value not in (None, BY_KEY, os.environ.get(_OF_KEY[name])):
+            raise typer.BadParameter(f"the key of {server.url} decides it", param_hint=name)
+    try:
+        return route(server) if callable(route) else server.ask(route)
+    except Exception as error:
+        from assent.cli.refusals import exit_with
+
+        exit_with(error, json=json)
+
+
+def require_database() -> None:
+    """Raise `BadParameter` for a command of the operator of the database where a server is chosen."""
+    if (server := current_server()) is not None:
+        message = (
+            "this command is for the operator of the database: it needs ASSENT_DATABASE_URL, "
+            f"and no key of {server.url} takes its place"
+        )
+        raise typer.BadParameter(message, param_hint="--server")
+
+
+async def body_if_readable(session: ActorSession, view: "InstanceView") -> "InstanceBody | None":
+    """Return the body of an instance after a command; None if the member may not read it."""
+    from assent.bodies.instances import InstanceBody
+
+    readable = await if_readable(session, view)
+    return InstanceBody.of(readable) if readable is not None else None
+
+
+def act(
+    who: ActorOptions,
+    route: Asking,
+    work: "Callable[[ActorSession], Awaitable[BaseModel | str | None]]",
+    names: Mapping[str, str] | None = None,
+) -> Any:
+    """Return the body of a capability that a member uses; print a refusal on standard error and exit with its code.
+
+    `names` has the options' names for what the kernel calls otherwise.
+    """
+    if (server := current_server()) is not None:
+        return ask(server, route, json=who.json, app=who.app, org=who.org_id, as_=who.user_id)
+    return answer(act_here(who, work, names))
+
+
+def act_then_read(
+    who: ActorOptions,
+    route: Asking,
+    work: Callable[[ActorSession], Awaitable[object]],
+    read: "Callable[[ActorSession], Awaitable[BaseModel]]",
+) -> Any:
+    """Return the body of what a command changed, as it is then; None if the member may not read it."""
+
+    async def work_and_read(session: ActorSession) -> "BaseModel | None":
+        from assent.model.mutation import Refused
+
+        await work(session)
+        with after_the_command():
+            try:
+                return await read(session)
+            except Refused:
+                return None
+
+    return act(who, route, work_and_read)
+
+
+def act_here(
+    who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]], names: Mapping[str, str] | None = None
+) -> T:
+    """Return the result of a member's work on the database; print a refusal and exit with its code."""
     application = load_app(who.app)
     try:
         return asyncio.run(_act(who, application, work))
@@ -154,7 +292,7 @@ def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
         # Here, and not above: it knows every error of the runtime, and importing that takes 0.3 s of CPU.
         from assent.cli.refusals import exit_with
 
-        exit_with(error, json=who.json)
+        exit_with(error, json=who.json, names=names)
 
 
 async def _act(who: ActorOptions, application: "App", work: Callable[[ActorSession], Awaitable[T]]) -> T:
@@ -181,16 +319,29 @@ async def _actor(connection: "Connection", who: ActorOptions) -> "Actor":
 
 
 def run_in_org(
-    org_id: str | None, work: "Callable[[Connection, datetime], Awaitable[T]]", *, json: bool = False
-) -> T:
-    """Return the result of the operator's work in one transaction of the org, or of the owner; exit if it fails."""
+    org_id: str,
+    route: Asking | None,
+    work: "Callable[[Connection, datetime], Awaitable[BaseModel | str | None]]",
+    *,
+    json: bool = False,
+    as_owner: bool = False,
+) -> Any:
+    """Return the body of a capability that the operator uses in one transaction, of the org or of the tables' owner.
 
-    async def run() -> T:
-        async with migrated_database() as database, database.transaction(org_id, by=operator()) as connection:
+    Exit if it fails. Without a route, it is for the operator of the database alone.
+    """
+    if route is None:
+        require_database()
+    elif (server := current_server()) is not None:
+        return ask(server, route, json=json, org=org_id)
+
+    async def run() -> "BaseModel | str | None":
+        by, of = operator(), None if as_owner else org_id
+        async with migrated_database() as database, database.transaction(of, by=by) as connection:
             return await work(connection, database.clock.now())
 
     try:
-        return asyncio.run(run())
+        return answer(asyncio.run(run()))
     except Exception as error:
         from assent.cli.refusals import exit_with
 
@@ -198,22 +349,29 @@ def run_in_org(
 
 
 def run_as_operator(
-    app: str | None, org_id: str, work: "Callable[[OrgRuntime], Awaitable[T]]", *, json: bool = False
-) -> T:
-    """Return the result of commands that the operator gives for an org; exit if they fail.
+    app: str | None,
+    org_id: str,
+    route: Asking,
+    work: "Callable[[OrgRuntime], Awaitable[BaseModel | str | None]]",
+    *,
+    json: bool = False,
+) -> Any:
+    """Return the body of a capability that the operator uses for an org; exit if it fails.
 
     Without an application, its declarations are not known.
     """
+    if (server := current_server()) is not None:
+        return ask(server, route, json=json, app=app, org=org_id)
     from assent.app import App
 
     application = load_app(app) if app is not None else App()
 
-    async def run() -> T:
+    async def run() -> "BaseModel | str | None":
         async with migrated_database() as database:
             return await work(application.runtime(database).via(origin()).org(org_id))
 
     try:
-        return asyncio.run(run())
+        return answer(asyncio.run(run()))
     except Exception as error:
         from assent.cli.refusals import exit_with
 

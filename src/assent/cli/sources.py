@@ -22,13 +22,22 @@ FILES_MAX = 10_000
 
 
 def sources_at(paths: Sequence[Path]) -> list[Source]:
-    """Every document in the files at `paths`, in order; a folder means all YAML files below it."""
+    """Return every document in the files at `paths`, in order; a folder means all YAML files below it."""
     files = [file for path in paths for file in files_at(path)]
     return [source for file in dict.fromkeys(files) for source in read_sources(_bytes_of(file), str(file))]
 
 
+def texts_at(paths: Sequence[Path]) -> list[tuple[str, str]]:
+    """Return the names and the texts of the files at `paths`, as a server compiles them."""
+    files = dict.fromkeys(file for path in paths for file in files_at(path))
+    try:
+        return [(str(file), _bytes_of(file).decode()) for file in files]
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"expected text in UTF-8: {error}") from None
+
+
 def files_at(path: Path) -> list[Path]:
-    """The files that `path` means; a path that means none is a usage error."""
+    """Return the files that `path` means; a path that means none is a usage error."""
     if str(path) == "-" or path.is_file():
         return [path]
     if not path.is_dir():
@@ -60,7 +69,7 @@ def _bytes_of(file: Path) -> bytes:
 
 
 def declared_at(path: Path) -> tuple[Compiled, ...]:
-    """What the sources at `path` declare; their problems end the command with exit code 1."""
+    """Return what the sources at `path` declare; their problems end the command with exit code 1."""
     sources = sources_at([path])
     found = compile_sources(sources)
     if found.problems:
@@ -71,7 +80,7 @@ def declared_at(path: Path) -> tuple[Compiled, ...]:
 
 
 def compiled_at(path: Path) -> list[Workflow]:
-    """The workflows at `path`, at least one."""
+    """Return the workflows at `path`, at least one."""
     workflows = [found.workflow for found in declared_at(path) if found.workflow is not None]
     if not workflows:
         raise typer.BadParameter(f"nothing in {path} has a workflow")
@@ -79,7 +88,7 @@ def compiled_at(path: Path) -> list[Workflow]:
 
 
 def as_json(workflows: Sequence[Workflow]) -> str:
-    """One workflow as an object, several as a list."""
+    """Return one workflow as an object, several as a list."""
     found = [workflow.to_json() for workflow in workflows]
     return json.dumps(found[0] if len(found) == 1 else found, ensure_ascii=False, indent=2) + "\n"
 
@@ -90,7 +99,7 @@ def one_line(workflow: Workflow) -> str:
 
 
 def changes_of_patches(path: Path) -> list[Diff]:
-    """What the patches at `path` change of the bare envelopes."""
+    """Return what the patches at `path` change of the bare envelopes."""
     found = [diff(one.bare, one.workflow) for one in declared_at(path) if one.bare and one.workflow]
     if not found:
         raise typer.BadParameter(f"there is no contract with a workflow in {path}; name two versions instead")
@@ -98,7 +107,7 @@ def changes_of_patches(path: Path) -> list[Diff]:
 
 
 def changes_of_versions(older: Path, newer: Path) -> list[Diff]:
-    """What is different at `newer`, for each workflow that both paths have."""
+    """Return what is different at `newer`, for each workflow that both paths have."""
     before = {(workflow.kind, workflow.key): workflow for workflow in compiled_at(older)}
     after = {(workflow.kind, workflow.key): workflow for workflow in compiled_at(newer)}
     if not before.keys() & after.keys():

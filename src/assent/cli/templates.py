@@ -54,7 +54,7 @@ def copy_template(
 
 
 def copied_files(name: str) -> dict[str, str]:
-    """What a copy of a template consists of: file → text, with the schemas inside the same folder."""
+    """Return what a copy of a template consists of: file → text, with the schemas inside the same folder."""
     texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(template_folder(name).iterdir())}
     used = [file for file in sorted((library() / "schema").iterdir()) if f"{file.stem}.yaml" in texts]
     moved = {file: text.replace("$schema=../schema/", "$schema=schema/") for file, text in texts.items()}

@@ -135,12 +135,15 @@ async def _answering(
 
 def _workplace(database: "Database", options: "Options", application: "App | None") -> "WorkerContext":
     from assent.effects.settings import SendingSettings
+    from assent.transports.settings import StreamSettings
     from assent.worker.duty import WorkerContext
 
+    streams = StreamSettings()
     if application is None:
-        return WorkerContext(database, options)
+        return WorkerContext(database, options, streams=streams)
     runtime, sending = application.runtime(database), SendingSettings()
-    return WorkerContext(database, options, runtime, sending, events=application.event_processor(runtime))
+    events = application.event_processor(runtime)
+    return WorkerContext(database, options, runtime, sending, streams=streams, events=events)
 
 
 async def _run_once(

@@ -27,7 +27,7 @@ class WorkerTable:
 
 
 def parts(tally: Tally) -> str:
-    """What a duty did, by kind."""
+    """Return what a duty did, by kind."""
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in tally.parts.items() if count)
 
 
@@ -36,5 +36,5 @@ def _rate(per_second: float) -> str:
 
 
 def _errors(tally: Tally) -> Text:
-    """As text with a style: the console reads no markup."""
+    """Return the errors of a duty as text with a style: the console reads no markup."""
     return Text(f"{tally.errors:,}", style="red") if tally.errors else Text("–")

@@ -59,7 +59,7 @@ def _check_slot(draft: WorkflowDraft, slot: Slot) -> Iterator[Problem]:
 def _bare_nodes(
     draft: WorkflowDraft, root: str, nodes: set[str], edges: list[Edge]
 ) -> dict[str, Edge | None]:
-    """The nodes that can be reached without an approval, each with an edge by which that happens."""
+    """Return the nodes that can be reached without an approval, each with an edge by which that happens."""
     inbound: dict[str, list[Edge]] = defaultdict(list)
     for edge in sorted(edges, key=lambda edge: edge.order):
         if edge.source in draft.branches:
@@ -79,7 +79,7 @@ def _settles(draft: WorkflowDraft, edge: Edge) -> bool:
 
 
 def _passes(draft: WorkflowDraft, node: Node, arrivals: list[Edge], unsettled: list[Edge]) -> bool:
-    """Whether the node can be entered without an approval, given the edges that bring none."""
+    """Return whether the node can be entered without an approval, given the edges that bring none."""
     if node.kind is not NodeKind.PARALLEL_JOIN or draft.joins[node.id].mode == "any":
         return True
     return {_branch(draft, edge) for edge in unsettled} == {_branch(draft, edge) for edge in arrivals}
@@ -101,7 +101,7 @@ _DUTIES: Final = tuple(SeparationSpec.model_fields)
 
 
 def complete_approvals(draft: WorkflowDraft) -> WorkflowDraft:
-    """Every approval and form with what it takes from contract and flow, and with canonical `enough`."""
+    """Return every approval and form with what it takes from contract and flow, and with canonical `enough`."""
     inbox = shown_in_inbox(draft.contract)
     shared = {"separation": relaxed(draft), "inbox": inbox}
     nodes = dict(draft.nodes)
@@ -119,7 +119,7 @@ def complete_approvals(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def relaxed(draft: WorkflowDraft) -> dict[str, str]:
-    """The duties that may lie in one hand: as the flow says, else as the contract says, else none."""
+    """Return the duties that may lie in one hand: as the flow says, else as the contract says, else none."""
     said = [owner.separation for owner in (draft.flow, draft.contract) if owner is not None]
     answers = {duty: _first(getattr(spec, duty) for spec in said) for duty in _DUTIES}
     return {duty: "allowed" for duty, answer in answers.items() if answer == "allowed"}
@@ -130,7 +130,7 @@ def _first(answers: Iterator[str | None]) -> str | None:
 
 
 def shown_in_inbox(contract: Contract | None) -> dict[str, str]:
-    """The fields that stand for an entity of the contract: its title and its figure, where it has such."""
+    """Return the fields that stand for an entity of the contract: its title and its figure, where it has such."""
     if contract is None:
         return {}
     said = contract.inbox.model_dump(exclude_none=True)
@@ -202,7 +202,7 @@ def _check_enough(expression: Expression, names: Sequence[str]) -> Iterator[Prob
 
 
 def _leaves(node: Syntax) -> Iterator[Syntax]:
-    """What AND and OR join."""
+    """Yield what AND and OR join."""
     if isinstance(node, And | Or):
         for part in node.parts:
             yield from _leaves(part)

@@ -18,7 +18,7 @@ from assent.model.problems import Path, Problem
 
 
 def begin_effective(envelope: Envelope) -> WorkflowDraft:
-    """The bare envelope, before anything is put into its slots."""
+    """Return the bare envelope, before anything is put into its slots."""
     return WorkflowDraft(
         envelope=envelope,
         contract=envelope.contract,

@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 def put_in_order(draft: WorkflowDraft) -> WorkflowDraft:
-    """Nodes and edges by id, and the one topological order."""
+    """Return nodes and edges by id, and the one topological order."""
     nodes = _sorted(draft.nodes)
     edges = tuple(sorted(draft.edges, key=lambda edge: edge.id))
     order = topological_order(nodes, [edge for edge in edges if not edge.loop])
@@ -25,13 +25,13 @@ def put_in_order(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def note_capabilities(draft: WorkflowDraft) -> WorkflowDraft:
-    """What publishing it takes (D29); see `assent.compiler.publish_rights`."""
+    """Note the capabilities that publishing it takes (D29); see `assent.compiler.publish_rights`."""
     needs = required_capabilities(draft.nodes.values(), relaxed_here=draft.flow is not None)
     return draft.evolve(publish_capabilities=capabilities_of(needs))
 
 
 def build(draft: WorkflowDraft) -> Workflow:
-    """The workflow of a draft without problems."""
+    """Return the workflow of a draft without problems."""
     return _effective(draft) if draft.envelope is not None else _flow(draft)
 
 
@@ -75,7 +75,7 @@ def _flow(draft: WorkflowDraft) -> Workflow:
 
 
 def _graph(draft: WorkflowDraft) -> dict[str, Any]:
-    """What both kinds of workflow have."""
+    """Return what both kinds of workflow have."""
     return {
         "nodes": draft.nodes,
         "edges": {edge.id: edge for edge in draft.edges},
@@ -105,5 +105,5 @@ def verify_hash(workflow: Workflow) -> bool:
 
 
 def is_stale(workflow: Workflow) -> bool:
-    """Whether another version of the compiler made it; such a workflow is compiled again before it runs."""
+    """Return whether another version of the compiler made it; such a workflow is compiled again before it runs."""
     return workflow.compiler_version != COMPILER_VERSION

@@ -25,7 +25,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def bad_characters(lines: Sequence[str]) -> list[Problem]:
-    """A problem for each refused character of a text, up to `PROBLEMS_MAX`."""
+    """Return a problem for each refused character of a text, up to `PROBLEMS_MAX`."""
     found: list[Problem] = []
     for number, line in enumerate(lines, start=1):
         if line.isascii() and line.isprintable():
@@ -38,7 +38,7 @@ def bad_characters(lines: Sequence[str]) -> list[Problem]:
 
 
 def bad_character_in(value: str, position: Position) -> Problem | None:
-    """The problem of a scalar whose escapes (`"\\0"`) made a character that nothing of ours can keep."""
+    """Return the problem of a scalar whose escapes (`"\\0"`) made a character that nothing of ours can keep."""
     if value.isascii() and value.isprintable():
         return None
     match = _SURROGATE.search(value) or _REFUSED.search(value)
@@ -46,7 +46,7 @@ def bad_character_in(value: str, position: Position) -> Problem | None:
 
 
 def look_alike(name: str, position: Position) -> Problem | None:
-    """The problem of a name that mixes alphabets or uses a variant of a plain letter."""
+    """Return the problem of a name that mixes alphabets or uses a variant of a plain letter."""
     if name.isascii():
         return None
     scripts = {_script(character) for character in name if character.isalpha()}
@@ -57,7 +57,7 @@ def look_alike(name: str, position: Position) -> Problem | None:
 
 
 def name_characters(name: str) -> str | None:
-    """The characters beyond ASCII in `name`, by their Unicode names; None when there are none."""
+    """Return the characters beyond ASCII in `name`, by their Unicode names; None when there are none."""
     strange = list(dict.fromkeys(character for character in name if not character.isascii()))
     if not strange:
         return None

@@ -145,7 +145,7 @@ def check_reach(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def _check_reached(draft: WorkflowDraft) -> Iterator[Problem]:
-    """The first nodes of every part that nothing leads to; what follows them is only a consequence."""
+    """Yield the first nodes of every part that nothing leads to; what follows them is only a consequence."""
     outgoing, inbound = draft.outgoing(), draft.inbound()
     found = reached(roots(draft), lambda node: [edge.target for edge in outgoing[node]])
     lost = sorted(draft.nodes.keys() - found)
@@ -157,7 +157,7 @@ def _check_reached(draft: WorkflowDraft) -> Iterator[Problem]:
 
 
 def _check_ending(draft: WorkflowDraft) -> Iterator[Problem]:
-    """The first nodes of every part that never ends; a dead end was noted before and explains the rest."""
+    """Yield the first nodes of every part that never ends; a dead end was noted before and explains the rest."""
     inbound, outgoing = draft.inbound(), draft.outgoing()
     ends = [node.id for node in draft.nodes.values() if node.kind is NodeKind.END or not outgoing[node.id]]
     ending = reached(ends, lambda node: [edge.source for edge in inbound[node]])

@@ -66,7 +66,7 @@ class Compilation:
     problems: tuple[Problem, ...] = ()
 
     def unwrap(self) -> Workflow:
-        """The workflow; raises `Invalid` with every problem."""
+        """Return the workflow; raise `Invalid` with every problem."""
         if self.workflow is None:
             raise Invalid(self.problems)
         return self.workflow
@@ -75,7 +75,7 @@ class Compilation:
 def compile_effective(
     envelope: Envelope, patches: Patch | Mapping[str, Any] | Sequence[object] = ()
 ) -> Compilation:
-    """An envelope with what patches, declared or as data, put into its slots.
+    """Compile an envelope with what patches, declared or as data, put into its slots.
 
     Paths of problems lead into the patch; where several are given they begin with the patch's index.
     """
@@ -96,7 +96,7 @@ def compile_effective(
 
 
 def compile_contract(contract: object) -> Compilation:
-    """The bare workflow of a contract, declared or as data. Paths of problems lead into the contract."""
+    """Compile the bare workflow of a contract, declared or as data. Paths of problems lead into the contract."""
     found, problems = (contract, []) if isinstance(contract, Contract) else _parse_contract(contract)
     if found is None:
         return Compilation(None, tuple(problems))
@@ -105,7 +105,7 @@ def compile_contract(contract: object) -> Compilation:
 
 
 def compile_flow(flow: object, contract: Contract | None = None) -> Compilation:
-    """A flow, declared or as data; `contract` is of the entity type that it names, if it names one.
+    """Return a flow, declared or as data; `contract` is of the entity type that it names, if it names one.
 
     Paths of problems lead into the flow.
     """

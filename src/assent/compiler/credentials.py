@@ -53,7 +53,7 @@ def _is_literal(name: object, text: object) -> bool:
 
 
 def find_credentials(source: Any, path: Path = ()) -> Iterator[Problem]:
-    """The credentials in what an author is writing, right or wrong."""
+    """Yield the credentials in what an author is writing, right or wrong."""
     if isinstance(source, Mapping):
         headers = source.get("headers")
         if isinstance(headers, Mapping):
@@ -66,7 +66,7 @@ def find_credentials(source: Any, path: Path = ()) -> Iterator[Problem]:
 
 
 def hide_credentials(value: Any) -> Any:
-    """What was published before credentials had a place of their own, without them."""
+    """Return what was published before credentials had a place of their own, without them."""
     if isinstance(value, Mapping):
         return {key: _hidden_headers(key, item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -62,7 +62,7 @@ class CompiledSources:
 
 
 def kind_of(source: Source) -> DeclarationKind | None:
-    """What a source declares, by the first key that says so; a flow from elsewhere may have only its `id`."""
+    """Return what a source declares, by the first key that says so; a flow from elsewhere may have only its `id`."""
     if not isinstance(source.data, dict):
         return None
     for key in source.data:
@@ -72,7 +72,7 @@ def kind_of(source: Source) -> DeclarationKind | None:
 
 
 def compile_sources(sources: Iterable[Source]) -> CompiledSources:
-    """Everything that the sources declare, compiled; patches meet their contract by name and version."""
+    """Return everything that the sources declare, compiled; patches meet their contract by name and version."""
     given = list(sources)
     work = _Compilation(given)
     compiled = [*work.contracts(), *work.flows()]
@@ -101,7 +101,7 @@ class _Compilation:
         return [source for source, found in self._kinds if found is kind]
 
     def contracts(self) -> list[Compiled]:
-        """Each contract with the patches that were made for it."""
+        """Return each contract with the patches that were made for it."""
         self._refuse_repeated([((contract.name, contract.version), s) for contract, s in self._contracts])
         return [self._contract(contract, source) for contract, source in self._contracts]
 
@@ -145,7 +145,7 @@ class _Compilation:
     def _effective(
         self, contract: Contract, patches: Sequence[Patch], sources: Sequence[Source]
     ) -> tuple[Workflow | None, Workflow | None]:
-        """The workflow with its patches, and the bare one."""
+        """Return the workflow with its patches, and the bare one."""
         envelope, problems = envelope_of(contract)
         self.problems += located(problems, sources[0])
         if envelope is None:

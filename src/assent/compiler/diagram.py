@@ -16,7 +16,7 @@ _ENTITIES: Final = str.maketrans(
 
 
 def diagram(workflow: Workflow) -> str:
-    """The flowchart, with a box around every filled slot; loops and rejections are dotted."""
+    """Return the flowchart, with a box around every filled slot; loops and rejections are dotted."""
     names = {node_id: f"n{number}" for number, node_id in enumerate(workflow.topological_order)}
     lines = ["flowchart TD", *_free_nodes(workflow, names), *_slot_boxes(workflow, names)]
     lines += (f"  {_arrow(edge, workflow, names)}" for edge in _ordered_edges(workflow, names))
@@ -52,7 +52,7 @@ def _label(node: Node) -> str:
 
 
 def _who(config: Mapping[str, Any]) -> str:
-    """Who or what a node is about, in a word or two."""
+    """Return who or what a node is about, in a word or two."""
     if "tiers" in config:
         return f"by {_deciders(config['tiers'][0])}" if len(config["tiers"]) == 1 else "by amount"
     if "assignee" in config:

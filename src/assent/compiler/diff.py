@@ -82,7 +82,7 @@ def _shown(value: Any) -> str:
 
 
 def diff(before: Workflow, after: Workflow) -> Diff:
-    """Everything that differs; equal workflows give an empty difference."""
+    """Return everything that differs; equal workflows give an empty difference."""
     groups: dict[str, list[WorkflowChange]] = {}
     for change in _changes(before, after):
         groups.setdefault(change.group, []).append(change)
@@ -181,7 +181,7 @@ def _compared(
 
 
 def _details(old: Any, new: Any, key: str = "") -> Iterator[Detail]:
-    """The leaves that differ, with dotted keys."""
+    """Yield the leaves that differ, with dotted keys."""
     if isinstance(old, dict) and isinstance(new, dict):
         for part in sorted(old.keys() | new.keys()):
             yield from _details(old.get(part), new.get(part), f"{key}.{part}" if key else part)
@@ -193,6 +193,6 @@ def _details(old: Any, new: Any, key: str = "") -> Iterator[Detail]:
 
 
 def _are_alike(old: Any, new: Any) -> bool:
-    """Whether two lists hold the same number of objects, such as tiers and groups, so that each has its counterpart."""
+    """Return whether two lists hold as many objects, such as tiers and groups, so that each has its counterpart."""
     are_lists = isinstance(old, list) and isinstance(new, list) and len(old) == len(new)
     return are_lists and all(isinstance(item, dict) for item in (*old, *new))

@@ -101,7 +101,7 @@ class WorkflowDraft:
         return not self.torn and not self.knotted
 
     def called(self, node_id: str) -> str:
-        """A node as its author knows it."""
+        """Return a node as its author knows it."""
         return self.nodes[node_id].name
 
 

@@ -68,7 +68,7 @@ _Read = tuple[Edge, Arrow, ParsedCondition | None]
 
 
 def written_edges(arrows: Iterable[Arrow], prefix: str, provenance: str) -> Written:
-    """The edges of `arrows`, in canonical order; `prefix` begins their ids."""
+    """Return the edges of `arrows`, in canonical order; `prefix` begins their ids."""
     families: dict[str, list[_Read]] = defaultdict(list)
     for arrow in arrows:
         condition = _read(arrow)

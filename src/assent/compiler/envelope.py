@@ -155,7 +155,7 @@ def gate_id(transition: str) -> str:
 
 
 def generate_envelope(contract: Contract) -> Envelope:
-    """The envelope of a contract; raises `Invalid` with every problem where it can have none."""
+    """Return the envelope of a contract; raise `Invalid` with every problem where it can have none."""
     envelope, problems = envelope_of(contract)
     if envelope is None:
         raise Invalid(problems)
@@ -163,7 +163,7 @@ def generate_envelope(contract: Contract) -> Envelope:
 
 
 def envelope_of(contract: Contract) -> tuple[Envelope | None, tuple[Problem, ...]]:
-    """The envelope of a contract, or every problem that keeps it from having one."""
+    """Return the envelope of a contract, or every problem that keeps it from having one."""
     problems = tuple(check_contract(contract)) or tuple(check_envelope(contract))
     return (None, problems) if problems else (_generate(contract), ())
 
@@ -215,7 +215,7 @@ def _edges(contract: Contract, gates_with_slot: Set[str]) -> Iterator[Edge]:
 
 
 def _rejections(name: str, transition: TransitionSpec) -> Iterator[Edge]:
-    """Where a gate goes with a rejection: where the contract says, else back to where the token came from."""
+    """Yield where a gate goes with a rejection: where the contract says, else back to where the token came from."""
     sources = [transition.on_reject] if transition.on_reject else sorted(set(transition.from_))
     for state in sources[:-1]:
         yield _edge(gate_id(name), state_id(state), Outcome.REJECTED, condition=f"entity.state == '{state}'")
@@ -257,7 +257,7 @@ def _slot(contract: Contract, slot_id: str, gap: Gap, enabled: bool) -> Slot:
 
 
 def gate_window(contract: Contract, sources: list[str], target: str) -> EditWindow:
-    """A gate is as strict as the states before it; into a resting state it rests already."""
+    """Return the edit window of a gate: as strict as the states before it; into a resting state it rests already."""
     windows = [contract.window(state) for state in sources]
     if contract.window(target) is EditWindow.AMEND_ONLY:
         windows.append(EditWindow.AMEND_ONLY)
@@ -309,7 +309,7 @@ def _leads(follows: dict[str, set[str]], source: str, target: str) -> bool:
 
 
 def check_generated(envelope: Envelope) -> Iterator[Problem]:
-    """What differs from the envelope that its own contract generates."""
+    """Yield what differs from the envelope that its own contract generates."""
     generated, problems = envelope_of(envelope.contract)
     if generated is None:
         yield from (problem.under("contract") for problem in problems)
@@ -335,7 +335,7 @@ def _differences(
 
 
 def check_integrity(draft: WorkflowDraft) -> WorkflowDraft:
-    """The nodes and edges of the envelope in the draft."""
+    """Check that a draft still has the nodes and edges of its envelope."""
     if draft.envelope is None or not draft.is_walkable:
         return draft
     nodes = {node_id: node for node_id, node in draft.nodes.items() if node_id in draft.envelope.nodes}
@@ -344,7 +344,7 @@ def check_integrity(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def _check_edges(draft: WorkflowDraft, envelope: Envelope) -> Iterator[Problem]:
-    """An envelope's edge is still there, or its slot leads from its source to its target and nowhere else."""
+    """Yield an envelope's edge is still there, or its slot leads from its source to its target and nowhere else."""
     present = {edge.id: edge for edge in draft.edges}
     slots = {(slot.entry, slot.exit): slot.id for slot in envelope.slots.values()}
     follows: dict[str, list[str]] = {}

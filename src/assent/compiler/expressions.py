@@ -16,6 +16,7 @@ from assent.language import (
     check_secrets,
     check_template,
     check_url,
+    check_verb,
     parse,
     parse_template,
     parse_verb,
@@ -25,6 +26,7 @@ from assent.language import (
     scope_of,
     with_secrets,
 )
+from assent.language.built_in_verbs import BUILT_IN, DOMAINS, RESOLUTIONS
 from assent.language.types import NUMBERS, UNKNOWN, TypeKind
 from assent.model.problems import Position, Problem
 from assent.model.terms import Language
@@ -47,7 +49,7 @@ def check_expressions(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def _scope(draft: WorkflowDraft) -> Scope:
-    """The contract's scope; the entity of a flow without a contract is not checked."""
+    """Return the contract's scope; the entity of a flow without a contract is not checked."""
     scope = scope_of(draft.contract)
     unknown = draft.contract is None and draft.flow is not None and draft.flow.entity is not None
     return scope.with_roots(entity=UNKNOWN) if unknown else scope
@@ -61,13 +63,13 @@ def _check_conditions(draft: WorkflowDraft, scope: Scope) -> Iterator[Problem]:
 
 
 def as_written(draft: WorkflowDraft, node_id: str, problem: Problem) -> Problem:
-    """A problem of a node's configuration, at the place where its author wrote that."""
+    """Return a problem of a node's configuration, at the place where its author wrote that."""
     path = draft.declared[node_id].as_written(problem.path)
     return replace(problem, path=(*draft.place(node_id), *path))
 
 
 def _rewritten(value: Any, path: Sequence[str], read: "Reader", scope: Scope) -> tuple[Any, list[Problem]]:
-    """The value with every text below `path` in canonical form, and what is wrong with them.
+    """Return the value with every text below `path` in canonical form, and what is wrong with them.
 
     A `*` in the path stands for all items of a list.
     """
@@ -153,9 +155,20 @@ def _read_url(text: str, scope: Scope) -> Read:
     return render_template(template), [*check_template(template, scope), *check_url(template)]
 
 
-def _read_verb(text: str, _: Scope) -> Read:
+def _read_resolution(text: str, _: Scope) -> Read:
     call, problems = parse_verb(text)
-    return (None if call is None else render_verb(call)), problems
+    if call is None:
+        return None, problems
+    return render_verb(call), check_verb(call, RESOLUTIONS)
+
+
+def _read_verb(text: str, _: Scope) -> Read:
+    """Check a verb of a step: one of ours here, one of the application where the application is known."""
+    call, problems = parse_verb(text)
+    if call is None:
+        return None, problems
+    is_ours = call.name.partition(".")[0] in DOMAINS
+    return render_verb(call), check_verb(call, BUILT_IN) if is_ours else []
 
 
 _READERS: Final[Mapping[Language, Reader]] = {
@@ -169,4 +182,5 @@ _READERS: Final[Mapping[Language, Reader]] = {
     Language.URL: _read_url,
     Language.HEADER: _read_header,
     Language.VERB: _read_verb,
+    Language.RESOLUTION: _read_resolution,
 }

@@ -53,7 +53,7 @@ def _start_edge(first: str) -> Edge:
 
 
 def _steps(flow: Flow) -> tuple[dict[str, NodeDeclaration], dict[str, Path], list[Problem]]:
-    """Steps and states by name, where each was written, and the names that cannot be."""
+    """Return steps and states by name, where each was written, and the names that cannot be."""
     declared: dict[str, NodeDeclaration] = {}
     places: dict[str, Path] = {}
     problems = []

@@ -15,7 +15,7 @@ AMEND: Final = "amend"
 
 
 def ways(lifecycle: Lifecycle) -> Iterator[tuple[str, str, TransitionSpec]]:
-    """Every (state, transition) by which a state can be left, in canonical order."""
+    """Yield every (state, transition) by which a state can be left, in canonical order."""
     for name, transition in sorted(lifecycle.transitions.items()):
         for state in sorted(set(transition.from_)):
             yield state, name, transition
@@ -26,7 +26,7 @@ def leaving(lifecycle: Lifecycle, state: str) -> list[str]:
 
 
 def is_way_out(lifecycle: Lifecycle, transition: TransitionSpec) -> bool:
-    """Whether a transition gives up (cancel, void): from several states into one that nothing leaves."""
+    """Return whether a transition gives up (cancel, void): from several states into one that nothing leaves."""
     return (
         transition.approval == "none"
         and len(set(transition.from_)) > 1
@@ -35,7 +35,7 @@ def is_way_out(lifecycle: Lifecycle, transition: TransitionSpec) -> bool:
 
 
 def automatic(contract: Contract, state: str) -> list[str]:
-    """The transitions on which a workflow sets out on reaching `state`; more than one is a mistake."""
+    """Return the transitions on which a workflow sets out on reaching `state`; more than one is a mistake."""
     transitions = contract.lifecycle.transitions
     names = leaving(contract.lifecycle, state)
     declared = [name for name in names if transitions[name].auto]
@@ -46,7 +46,7 @@ def automatic(contract: Contract, state: str) -> list[str]:
 
 
 def is_final(contract: Contract, state: str) -> bool:
-    """Whether a workflow ends in `state`."""
+    """Return whether a workflow ends in `state`."""
     declared = contract.lifecycle.states[state].final
     if declared is not None:
         return declared
@@ -56,7 +56,7 @@ def is_final(contract: Contract, state: str) -> bool:
 
 
 def resting_states(contract: Contract) -> list[str]:
-    """The states whose edits are amendments."""
+    """Return the states whose edits are amendments."""
     return sorted(
         state for state in contract.lifecycle.states if contract.window(state) is EditWindow.AMEND_ONLY
     )
@@ -71,7 +71,7 @@ def has_amendment(contract: Contract) -> bool:
 
 
 def successors(contract: Contract, state: str) -> set[str]:
-    """The states that one step of the lifecycle leads to, rejections and amendments included."""
+    """Return the states that one step of the lifecycle leads to, rejections and amendments included."""
     transitions = contract.lifecycle.transitions
     leaves = [transitions[name] for name in leaving(contract.lifecycle, state)]
     found = {transition.to for transition in leaves}
@@ -88,7 +88,7 @@ def reachable_states(contract: Contract) -> Set[str]:
 
 
 def ending_states(contract: Contract) -> Set[str]:
-    """The states from which an end can be reached."""
+    """Return the states from which an end can be reached."""
     before: dict[str, list[str]] = {}
     for state in contract.lifecycle.states:
         for after in successors(contract, state):
@@ -98,7 +98,7 @@ def ending_states(contract: Contract) -> Set[str]:
 
 
 def _closure(first: Iterable[str], step: Callable[[str], Iterable[str]]) -> Set[str]:
-    """The states that any number of steps leads to, the first ones included."""
+    """Return the states that any number of steps leads to, the first ones included."""
     found: set[str] = set()
     waiting = list(first)
     while waiting:

@@ -29,7 +29,7 @@ def user_id(slot_id: str, short: str) -> str:
 
 
 def fill_slots(draft: WorkflowDraft, envelope: Envelope, patches: Mapping[Path, Patch]) -> WorkflowDraft:
-    """The draft with the fillings of every patch whose scope is right, and the problems of the others."""
+    """Return the draft with the fillings of every patch whose scope is right, and the problems of the others."""
     fillings: dict[str, Filling] = {}
     misplaced: list[Problem] = []
     torn: list[Problem] = []

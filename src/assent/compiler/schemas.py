@@ -19,22 +19,22 @@ SCHEMA_KINDS: Final = tuple(_MODELS)
 
 
 def schema_of(kind: str) -> dict[str, Any]:
-    """The JSON Schema (Draft 2020-12) of a contract, a patch or a flow."""
+    """Return the JSON Schema (Draft 2020-12) of a contract, a patch or a flow."""
     return titled(kind, _MODELS[kind].model_json_schema(by_alias=True))
 
 
 def schema_text(kind: str) -> str:
-    """The schema as it is checked in."""
+    """Return the schema as it is checked in."""
     return text_of(schema_of(kind))
 
 
 def titled(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """What pydantic makes of a model, as a schema of ours."""
+    """Return what pydantic makes of a model, as a schema of ours."""
     return {"$schema": DIALECT, "title": f"Assent {kind}", **_tidied(schema)}
 
 
 def text_of(schema: Mapping[str, Any]) -> str:
-    """A schema as text: indented, with keys in order."""
+    """Return a schema as text: indented, with keys in order."""
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

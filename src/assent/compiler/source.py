@@ -32,16 +32,16 @@ class Source:
     place: SourcePlace = field(default_factory=lambda: SourcePlace(START), repr=False)
 
     def position(self, path: Path) -> Position:
-        """Where `path` stands, or its nearest known ancestor: a scalar itself, all else by its key."""
+        """Return where `path` stands, or its nearest known ancestor: a scalar itself, all else by its key."""
         return self._place(path).shown_at
 
     def key_position(self, path: Path) -> Position:
-        """Where the key that ends `path` stands, or its nearest known ancestor."""
+        """Return where the key that ends `path` stands, or its nearest known ancestor."""
         place = self._place(path)
         return place.key or place.position
 
     def position_inside(self, path: Path, at: Position) -> Position:
-        """Where line and column `at` of the text at `path` stand; an expression's problems are found so."""
+        """Return where line and column `at` of the text at `path` stand; an expression's problems are found so."""
         text, place = self.value(path), self._place(path)
         wanted = text.split("\n")[at.line - 1 : at.line] if isinstance(text, str) else []
         for number in (place.position.line + at.line - 1, place.position.line + at.line):
@@ -53,11 +53,11 @@ class Source:
         return place.shown_at
 
     def line(self, number: int) -> str:
-        """The text of a line, counted from one; empty beyond the end."""
+        """Return the text of a line, counted from one; empty beyond the end."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
     def value(self, path: Path) -> JsonValue:
-        """The data at `path`, None where there is none."""
+        """Return the data at `path`, None where there is none."""
         value = self.data
         for part in path:
             try:
@@ -76,7 +76,7 @@ class Source:
 
 
 def read_source(text: str | bytes, name: str, limits: SourceLimits | None = None) -> Source:
-    """The one document in `text`; more than one is a problem, and the first is read."""
+    """Return the one document in `text`; more than one is a problem, and the first is read."""
     sources = read_sources(text, name, limits)
     first = sources[0]
     if len(sources) == 1:
@@ -92,7 +92,7 @@ def read_source(text: str | bytes, name: str, limits: SourceLimits | None = None
 
 
 def read_sources(text: str | bytes, name: str, limits: SourceLimits | None = None) -> list[Source]:
-    """Every document in `text`, at least one; documents are separated by a line `---`."""
+    """Return every document in `text`, at least one; documents are separated by a line `---`."""
     limits = limits or SourceLimits()
     decoded, problem = _decode(text, limits)
     if problem is not None:
@@ -106,7 +106,7 @@ def read_sources(text: str | bytes, name: str, limits: SourceLimits | None = Non
 
 
 def located(problems: Iterable[Problem], source: Source) -> list[Problem]:
-    """The problems with the place in `source` that their paths lead to."""
+    """Return the problems with the place in `source` that their paths lead to."""
     return [_located(problem, source) for problem in problems]
 
 

@@ -44,7 +44,7 @@ def topological_order(nodes: Iterable[str], edges: Iterable[Edge]) -> tuple[str,
 
 
 def back_edges(roots: Sequence[str], outgoing: Mapping[str, Sequence[Edge]]) -> list[Edge]:
-    """The edges that close a circle, in a walk in depth from `roots` that asks edges in their order."""
+    """Return the edges that close a circle, in a walk in depth from `roots` that asks edges in their order."""
     found: list[Edge] = []
     open_nodes: set[str] = set()
     done: set[str] = set()
@@ -67,7 +67,7 @@ def back_edges(roots: Sequence[str], outgoing: Mapping[str, Sequence[Edge]]) -> 
 
 
 def reached(roots: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
-    """Everything that steps lead to from `roots`, themselves included."""
+    """Return everything that steps lead to from `roots`, themselves included."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -79,7 +79,7 @@ def reached(roots: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[s
 
 
 def path_between(source: str, target: str, outgoing: Mapping[str, Sequence[Edge]]) -> list[str]:
-    """A shortest way from `source` to `target`, both included; empty where there is none."""
+    """Return a shortest way from `source` to `target`, both included; empty where there is none."""
     came_from = {source: source}
     layer = [source]
     while layer and target not in came_from:
@@ -103,7 +103,7 @@ CIRCLES_SHOWN_MAX: Final = 20
 
 
 def refuse_circles(draft: WorkflowDraft) -> WorkflowDraft:
-    """No patch may close a circle."""
+    """Refuse patches that close a circle."""
     outgoing = {node: [e for e in edges if not e.loop] for node, edges in draft.outgoing().items()}
     closing = back_edges(sorted(draft.nodes), outgoing)[:CIRCLES_SHOWN_MAX]
     problems = [_circle(draft, edge, outgoing, "CYCLE", "patches do not loop") for edge in closing]
@@ -265,6 +265,6 @@ def _states_behind_loops(draft: WorkflowDraft) -> list[str]:
 
 
 def roots(draft: WorkflowDraft) -> list[str]:
-    """Where tokens begin: at the start, and where an expired instance goes."""
+    """Return where tokens begin: at the start, and where an expired instance goes."""
     expired = draft.flow.on_timeout if draft.flow is not None else None
     return [draft.start] if expired is None or expired not in draft.nodes else [draft.start, expired]

@@ -94,7 +94,7 @@ Scalar = None | bool | int | float | str
 
 
 def plain_scalar(text: str, position: Position) -> tuple[Scalar, Problem | None]:
-    """The value of an unquoted scalar."""
+    """Return the value of an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text], None
     match = _NUMBER.fullmatch(text)
@@ -177,7 +177,7 @@ class _Stop(Exception):
 
 
 def read_documents(text: str, limits: SourceLimits, parser: Any = None) -> list[YamlDocument]:
-    """The documents of `text`; what cannot be read to its end has problems and no data."""
+    """Return the documents of `text`; what cannot be read to its end has problems and no data."""
     reader = _TreeReader(limits)
     try:
         for event in yaml.parse(text, Loader=parser or PARSER):

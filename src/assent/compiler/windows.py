@@ -51,7 +51,7 @@ def _system_window(contract: Contract, node: Node) -> EditWindow:
 
 
 def _stable(draft: WorkflowDraft) -> frozenset[str]:
-    """What lies in stable slots, and the states where an edit is an amendment."""
+    """Return what lies in stable slots, and the states where an edit is an amendment."""
     return frozenset(
         node.id
         for node in draft.nodes.values()
@@ -105,7 +105,7 @@ def _check_variables(declared: NodeDeclaration) -> Iterator[Problem]:
         for name in getattr(declared, key, ()):
             if name in RESERVED_VARIABLES:
                 yield Problem(
-                    "RESERVED_NAME", f"`{name}` is the instance's own; no step sets it", (key, name)
+                    "RESERVED_NAME", f"`{name}` is the engine's own; choose another name", (key, name)
                 )
     if isinstance(declared, Approval | Form):
         yield from check_fields(declared.form, ("form",))

@@ -9,6 +9,7 @@ from assent.definitions.definition import (
     Publication,
 )
 from assent.definitions.drafts import (
+    Draft,
     change_draft,
     create_draft,
     discard_draft,
@@ -16,6 +17,7 @@ from assent.definitions.drafts import (
     problems_of_draft,
     publish_draft,
     read_draft,
+    show_draft,
     tag_of_draft,
 )
 from assent.definitions.history import archive, list_versions, rollback
@@ -30,6 +32,7 @@ __all__ = [
     "DefinitionRef",
     "DefinitionVersion",
     "Definitions",
+    "Draft",
     "Move",
     "Pin",
     "Publication",
@@ -51,5 +54,6 @@ __all__ = [
     "rebase_patches",
     "recompile",
     "rollback",
+    "show_draft",
     "tag_of_draft",
 ]

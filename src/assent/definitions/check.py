@@ -12,8 +12,10 @@ from assent.compiler.declarations import Compiled, CompiledSources, DeclarationK
 from assent.compiler.source import Source, located
 from assent.definitions.publisher import SQL
 from assent.definitions.sources import contract_in
-from assent.engine.nodes import HANDLERS
 from assent.engine.run import CHAIN_STEPS_MAX
+from assent.language import check_verb, parse_verb
+from assent.language.built_in_verbs import BUILT_IN
+from assent.language.verbs import VerbRegistry
 from assent.model.contract import Contract
 from assent.model.graph import Node, NodeKind
 from assent.model.job import openapi_name
@@ -37,6 +39,7 @@ class RegisteredNames:
     channels: Collection[str]
     actions: Mapping[str, Collection[str]]
     """Entity type → everything that can be done to an entity of it."""
+    verbs: VerbRegistry = BUILT_IN
 
 
 def check_sources(
@@ -72,14 +75,13 @@ def _problems_of(one: Compiled, names: RegisteredNames | None) -> Iterator[Probl
 def _unknown_names(node: Node, names: RegisteredNames) -> Iterator[Problem]:
     """Yield what a node names and the application lacks."""
     config = node.config
-    if node.kind not in HANDLERS:
-        message = f"steps of kind `{node.kind}` cannot be run by this version of Assent"
-        yield Problem("NODE_KIND_NOT_AVAILABLE", message, ("type",))
     match node.kind:
         case NodeKind.SYSTEM if "sdk" in config["operation"]:
             yield from _unknown(
                 "operation", config["operation"]["sdk"], names.operations, ("operation", "sdk")
             )
+        case NodeKind.SYSTEM if "verb" in config["operation"]:
+            yield from _verb_problems(config["operation"]["verb"], names.verbs)
         case NodeKind.SYSTEM:
             name = config["operation"]["openapi"]
             if openapi_name(name) not in names.operations:
@@ -102,6 +104,12 @@ def _unknown_names(node: Node, names: RegisteredNames) -> Iterator[Problem]:
             elif verb not in names.actions[entity_type]:
                 known = {f"{entity_type}.{each}" for each in names.actions[entity_type]}
                 yield from _unknown("action", config["action"], known, ("action",))
+
+
+def _verb_problems(text: str, verbs: VerbRegistry) -> Iterator[Problem]:
+    call, _ = parse_verb(text)
+    if call is not None:
+        yield from (problem.under("operation", "verb") for problem in check_verb(call, verbs))
 
 
 def _unknown(noun: str, name: str, known: Collection[str], path: Path) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ A large text takes seconds. In one thread it costs the others of the process hal
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
@@ -16,18 +17,32 @@ T = TypeVar("T")
 WAITING_MAX: Final = 32
 COMPILE_S_MAX: Final = 30.0
 
-_THREAD: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
+
+def _new_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
+
+
+_thread = _new_thread()
 _waiting = 0
 
 
+def _begin_again() -> None:
+    """Begin without thread and work in a process that was forked: they are the parent's."""
+    global _thread, _waiting
+    _thread, _waiting = _new_thread(), 0
+
+
+os.register_at_fork(after_in_child=_begin_again)
+
+
 async def aside(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """What `work` returns; raises `Refused` where too many wait, or it takes too long."""
+    """Return what `work` returns; raise `Refused` where too many wait, or it takes too long."""
     global _waiting  # noqa: PLW0603 - of this process, like its thread
     if _waiting >= WAITING_MAX:
         raise Refused(Rejection("BUSY", "too many definitions wait to be compiled; try again"))
     _waiting += 1
     try:
-        done = asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*given, **named))
+        done = asyncio.get_running_loop().run_in_executor(_thread, lambda: work(*given, **named))
         async with asyncio.timeout(COMPILE_S_MAX):
             return await done
     except TimeoutError:

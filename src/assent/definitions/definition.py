@@ -31,6 +31,8 @@ class DefinitionRef(NamedTuple):
     org_id: str
     kind: RunningKind
     key: str
+    contract_version: int | None = None
+    """What the entity lives by: of workflows for another version none is started as long as there is one for this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Definition:
         return self.workflow.hash
 
     def pin(self, org_id: str) -> Pin:
-        """The pin of an instance of this org."""
+        """Return the pin of an instance of this org."""
         return Pin(org_id, self.id, self.version, self.hash)
 
 

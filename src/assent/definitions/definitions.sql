@@ -6,16 +6,28 @@ SELECT d.org_id, d.id, d.definition_kind, d.key, d.version, d.status, d.compiled
   JOIN assent.workflow_definitions d ON d.org_id = wanted.org_id AND d.id = wanted.id;
 
 -- name: find_current
--- Which definition an org starts now for each kind and key: its own, else everybody's. Without the content.
-SELECT wanted.org_id AS wanted_by, wanted.kind, wanted.key, d.id, d.version, d.compiled_hash
-  FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (org_id, kind, key)
+-- Which definition an org starts now for each kind and key: its own, else everybody's. Without the content. For an entity
+-- that lives by an older contract, the one for that version that was published last.
+SELECT wanted.org_id AS wanted_by, wanted.kind, wanted.key, wanted.contract_version, d.id, d.version, d.compiled_hash
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS wanted (org_id, kind, key, contract_version)
  CROSS JOIN LATERAL (
-   SELECT d.id, d.version, d.compiled_hash
+   SELECT d.id, d.version, d.compiled_hash, (d.walls ->> 'envelope_version')::integer AS bound_to
      FROM assent.workflow_definitions d
     WHERE d.org_id IN (wanted.org_id, '*') AND d.definition_kind = wanted.kind AND d.key = wanted.key
       AND d.status = 'published'
     ORDER BY d.org_id = '*', d.version DESC
-    LIMIT 1) d;
+    LIMIT 1) AS now
+ CROSS JOIN LATERAL (
+   SELECT now.id, now.version, now.compiled_hash, 1 AS place
+   UNION ALL
+   (SELECT d.id, d.version, d.compiled_hash, 0
+      FROM assent.workflow_definitions d
+     WHERE now.bound_to <> wanted.contract_version -- false for most, and nothing is read then
+       AND d.org_id IN (wanted.org_id, '*') AND d.definition_kind = wanted.kind AND d.key = wanted.key
+       AND d.status <> 'draft' AND (d.walls ->> 'envelope_version')::integer = wanted.contract_version
+     ORDER BY d.status = 'published' DESC, d.updated_at DESC, d.version DESC
+     LIMIT 1)
+   ORDER BY place LIMIT 1) d;
 
 -- name: lock_definitions
 -- Lets one transaction at a time change the definitions of an org's entity type or flow; readers do not wait.

@@ -1,6 +1,7 @@
 """Drafts: flows and patches that are being written, right or wrong. One for each key; it never runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -13,6 +14,7 @@ from assent.definitions.patches import check_patches, publish_patches_by
 from assent.definitions.publish import check_flow, publish_flow_by
 from assent.definitions.publisher import SQL, Publisher, require_another_editor
 from assent.definitions.sources import Columns, declared, patches_in
+from assent.definitions.views import DefinitionContent
 from assent.model.actor import Actor
 from assent.model.canonical import NotCanonical, canonical_hash, require_canonical
 from assent.model.flow import Flow, parse_flow
@@ -26,6 +28,26 @@ _NO_ACTOR: Final = Actor("none")
 """The actor of a check, which publishes nothing and asks for no right."""
 
 NAME_LENGTH_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A draft with its source, and everything that keeps it from being published."""
+
+    content: DefinitionContent
+    edited_by: Sequence[str]
+    """Everyone who edited it since it was created."""
+    problems: Sequence[Problem]
+    tag: str
+    """Another for every source."""
+
+
+async def show_draft(connection: Connection, org_id: str, definition_id: UUID, now: datetime) -> Draft:
+    """Return a draft with its problems; raise `Refused` if there is none."""
+    row = await read_draft(connection, org_id, definition_id)
+    problems = await problems_of_draft(connection, org_id, definition_id, now)
+    editors = [editor.partition(":")[2] for editor in row["edited_by"]]
+    return Draft(DefinitionContent.of(row), editors, problems, tag_of_draft(row))
 
 
 async def keep_draft(
@@ -70,7 +92,7 @@ async def change_draft(  # noqa: PLR0913, PLR0917
     *,
     tag: str | None = None,
 ) -> DefinitionVersion:
-    """The same, in the place of one draft: it keeps its name; raises `Refused` where it would not.
+    """Save new content in the place of a draft, under the same name; raise `Refused` where it would have another.
 
     With a tag, also if it was written since it was read.
     """
@@ -88,7 +110,7 @@ async def change_draft(  # noqa: PLR0913, PLR0917
 async def problems_of_draft(
     connection: Connection, org_id: str, definition_id: UUID, now: datetime
 ) -> Sequence[Problem]:
-    """Everything that keeps a draft from being published."""
+    """Return everything that keeps a draft from being published."""
     publisher = Publisher(connection, org_id, _NO_ACTOR, now)
     row = await read_draft(connection, org_id, definition_id)
     try:
@@ -136,7 +158,7 @@ async def discard_draft(connection: Connection, org_id: str, definition_id: UUID
 
 
 async def read_draft(connection: Connection, org_id: str, definition_id: UUID) -> Row:
-    """A draft with its content; raises `Refused` where there is none."""
+    """Return a draft with its content; raise `Refused` where there is none."""
     row = await read_definition(connection, org_id, definition_id)
     if row["status"] != "draft":
         raise Refused(_not_a_draft(org_id, definition_id))

@@ -25,7 +25,7 @@ from assent.store.rows import Row
 async def list_versions(
     connection: Connection, org_id: str | None = None, kind: Kind | None = None, key: str | None = None
 ) -> list[DefinitionVersion]:
-    """Every version that the connection may see, newest first within a key."""
+    """Return every version that the connection may see, newest first within a key."""
     rows = await connection.fetch(SQL.list_definitions, org_id, kind, key)
     return [DefinitionVersion.of(row) for row in rows]
 
@@ -97,7 +97,7 @@ async def _bring_back_effective(publisher: Publisher, row: Row) -> Publication:
 
 
 async def read_definition(connection: Connection, org_id: str, definition_id: UUID) -> Row:
-    """A definition of an org with its content; raises `Refused`. Another org's is not there."""
+    """Return a definition of an org with its content; raise `Refused`. Another org's is not there."""
     row = await connection.fetchrow(SQL.read_definition, org_id, definition_id)
     if row is None:
         message = f"org {org_id} has no definition {definition_id}"

@@ -25,7 +25,7 @@ Loaded = Definition | Rejection
 
 
 def verified(row: Row) -> Loaded:
-    """The definition in a row, or why it must not run."""
+    """Return the definition in a row, or why it must not run."""
     if row["status"] == "draft":
         return _refused(row, "WORKFLOW_NOT_PUBLISHED", "is a draft", "publish it")
     if row["compiled_json"] is None:
@@ -43,7 +43,7 @@ def verified(row: Row) -> Loaded:
 
 
 def held_to(pin: Pin, found: Loaded | None) -> Loaded:
-    """What was found for an instance, unless it is not what the instance was pinned to."""
+    """Return what was found for an instance, unless it is not what the instance was pinned to."""
     if found is None:
         return Rejection(
             "NOT_FOUND", f"there is no definition {pin.id} for org {pin.org_id}", ("definition_id",)
@@ -58,7 +58,7 @@ def held_to(pin: Pin, found: Loaded | None) -> Loaded:
 
 
 def _workflow_in(content: Mapping[str, Any], expected_hash: str) -> Workflow | None:
-    """The workflow that was compiled, or None where the content is not it."""
+    """Return the workflow that was compiled, or None where the content is not it."""
     try:
         hashed = canonical_hash({key: value for key, value in content.items() if key != "hash"})
         if hashed != expected_hash:
@@ -96,7 +96,7 @@ class Definitions:
         self._kept: OrderedDict[DefinitionKey, tuple[datetime, Definition]] = OrderedDict()
 
     async def by_id(self, connection: Connection, pins: Iterable[Pin]) -> dict[Pin, Loaded]:
-        """What each instance is pinned to, or why it cannot run; at most one statement for all of them."""
+        """Return what each instance is pinned to, or why it cannot run; at most one statement for all of them."""
         wanted = list(dict.fromkeys(pins))
         oldest = self._clock.now() - self._keep
         found: dict[DefinitionKey, Loaded] = {}
@@ -110,18 +110,18 @@ class Definitions:
     async def current(
         self, connection: Connection, wanted: Iterable[DefinitionRef]
     ) -> dict[DefinitionRef, Loaded]:
-        """What each org starts now, or why it cannot; at most two statements for all of them."""
+        """Return what each org starts now, or why it cannot; at most two statements for all of them."""
         asked = list(dict.fromkeys(wanted))
         pins = await _current_pins(connection, asked) if asked else {}
         loaded = await self.by_id(connection, pins.values())
         return {want: loaded[pins[want]] if want in pins else _nothing_for(want) for want in asked}
 
     async def for_entity(self, connection: Connection, org_id: str, entity_type: str) -> Definition:
-        """The workflow that a new entity of this type gets; raises `Refused`."""
+        """Return the workflow that a new entity of this type gets; raise `Refused`."""
         return await self._only(connection, DefinitionRef(org_id, "effective", entity_type))
 
     async def for_flow(self, connection: Connection, org_id: str, key: str) -> Definition:
-        """The flow that starts under this id; raises `Refused`."""
+        """Return the flow that starts under this id; raise `Refused`."""
         return await self._only(connection, DefinitionRef(org_id, "flow", key))
 
     async def _only(self, connection: Connection, wanted: DefinitionRef) -> Definition:
@@ -159,13 +159,13 @@ class Definitions:
 async def _current_pins(connection: Connection, wanted: Sequence[DefinitionRef]) -> dict[DefinitionRef, Pin]:
     rows = await connection.fetch(_SQL.find_current, *map(list, zip(*wanted, strict=True)))
     return {
-        DefinitionRef(org_id, kind, key): Pin(org_id, found, version, hashed)
-        for org_id, kind, key, found, version, hashed in rows
+        DefinitionRef(org_id, kind, key, contract_version): Pin(org_id, found, version, hashed)
+        for org_id, kind, key, contract_version, found, version, hashed in rows
     }
 
 
 def _places(pin: Pin) -> tuple[DefinitionKey, DefinitionKey]:
-    """Where a definition of this instance can be: with its own org, else with everybody's."""
+    """Return where a definition of this instance can be: with its own org, else with everybody's."""
     return (pin.org_id, pin.id), (EVERYBODY, pin.id)
 
 

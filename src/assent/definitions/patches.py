@@ -24,7 +24,7 @@ PatchData = dict[str, Any]
 
 
 async def read_envelope(connection: Connection, entity_type: str, version: int | None = None) -> Envelope:
-    """The envelope of an entity type, the newest unless a version is named; raises `Invalid`."""
+    """Return the envelope of an entity type, the newest unless a version is named; raise `Invalid`."""
     rows = await connection.fetch(SQL.read_envelopes, entity_type, version)
     if not rows:
         known = await connection.fetch(SQL.list_definitions, EVERYBODY, "envelope", entity_type)
@@ -43,7 +43,7 @@ def _unknown(entity_type: str, version: int | None, known: list[int]) -> Problem
 
 
 async def published_patches(publisher: Publisher, entity_type: str) -> list[PatchData]:
-    """The org's published patches for an entity type, by name."""
+    """Return the org's published patches for an entity type, by name."""
     rows = await publisher.connection.fetch(SQL.read_published_patches, publisher.org_id, entity_type)
     return [patch for row in rows for patch in patches_in(row)]
 
@@ -119,7 +119,7 @@ async def publish_patches_by(publisher: Publisher, patches: Sequence[GivenPatch]
 async def check_patches(
     publisher: Publisher, given: Sequence[Patch]
 ) -> tuple[Envelope, list[PatchData], Workflow]:
-    """What patches compile to, with the org's others; raises `Invalid` with what keeps them from it."""
+    """Return what patches compile to, with the org's others; raise `Invalid` with what keeps them from it."""
     if problems := [problem async for problem in _names_taken(publisher, given)]:
         raise Invalid(problems)
     base, names = given[0].base, {patch.patch for patch in given}
@@ -173,7 +173,7 @@ async def _names_taken(publisher: Publisher, given: Sequence[Patch]) -> AsyncIte
 def _seen_from_given(
     problems: Sequence[Problem], others: Sequence[PatchData], given_count: int
 ) -> Iterator[Problem]:
-    """Problems of a compilation of others and given: of the given by their place, of the others by name."""
+    """Yield problems of a compilation with others: those of the given patches by their place, of the others by name."""
     several = len(others) + given_count > 1
     for problem in problems:
         index = problem.path[0] if several and problem.path else len(others)

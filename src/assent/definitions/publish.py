@@ -18,6 +18,7 @@ from assent.definitions.definition import EVERYBODY, DefinitionVersion, Publicat
 from assent.definitions.patches import publish_patches_by, settle_effective
 from assent.definitions.publisher import SQL, PublishDenied, Publisher, require_rights
 from assent.definitions.sources import contract_in, data_of, declared, envelope_columns, flow_columns
+from assent.kernel.indexes import declare_indexes
 from assent.model.actor import Actor
 from assent.model.contract import Contract, parse_contract
 from assent.model.flow import Flow, parse_flow
@@ -38,6 +39,7 @@ async def publish_contract(
     publisher = Publisher(connection, EVERYBODY, actor, now)
     async with connection.transaction():
         await publisher.lock_entity_type(found.name)
+        await declare_indexes(connection, found)
         kept = await _same_envelope(connection, envelope)
         if kept is not None:
             return Publication(kept, await publisher.published("effective", found.name), changed=False)
@@ -47,7 +49,7 @@ async def publish_contract(
 
 
 async def _same_envelope(connection: Connection, envelope: Envelope) -> DefinitionVersion | None:
-    """The envelope as it was kept before; raises `Invalid` where another contract had this version."""
+    """Return the envelope as it was kept before; raise `Invalid` where another contract had this version."""
     row = await connection.fetchrow(SQL.read_envelopes, envelope.entity_type, envelope.version)
     if row is None:
         return None
@@ -83,7 +85,7 @@ async def publish_flow_by(publisher: Publisher, flow: Flow | Mapping[str, Any]) 
 
 
 async def check_flow(publisher: Publisher, flow: Flow) -> Workflow:
-    """What a flow compiles to; raises `Invalid` with everything that keeps it from being published."""
+    """Return what a flow compiles to; raise `Invalid` with everything that keeps it from being published."""
     workflow = await compile_kept_flow(publisher.connection, flow)
     taken = await publisher.connection.fetchval(
         SQL.find_other_source, publisher.org_id, flow.flow, data_of(flow)
@@ -94,7 +96,7 @@ async def check_flow(publisher: Publisher, flow: Flow) -> Workflow:
 
 
 async def compile_kept_flow(connection: Connection, flow: Flow) -> Workflow:
-    """A flow against the newest contract of its entity; without one the entity's fields are not checked."""
+    """Compile a flow against the newest contract of its entity; without one the entity's fields are not checked."""
     row = await connection.fetchrow(SQL.read_envelopes, flow.entity, None) if flow.entity else None
     return (await aside(compile_flow, flow, contract_in(row) if row else None)).unwrap()
 
@@ -110,7 +112,7 @@ class PublishedSources:
 
     publications: list[Publication] = field(default_factory=list)
     without_workflow: list[str] = field(default_factory=list)
-    """Contracts that say `workflow: none`; there is nothing to publish of them."""
+    """Contracts that say `workflow: none`; nothing is published of them but their indexes."""
 
 
 async def publish_sources(  # noqa: PLR0913
@@ -132,6 +134,8 @@ async def publish_sources(  # noqa: PLR0913
     async with connection.transaction():
         for source in work.contracts():
             await work.attempt_one(source, publish_contract(connection, _data(source), actor, now))
+        for source in work.without_workflow():
+            await work.attempt([source], _declare_alone(connection, source, actor, now))
         for patches in work.patches():
             given = [_data(source) for source in patches]
             await work.attempt(patches, publish_patches_by(publisher, given))
@@ -142,6 +146,16 @@ async def publish_sources(  # noqa: PLR0913
         if work.denied is not None:
             raise work.denied
     return work.done
+
+
+async def _declare_alone(
+    connection: Connection, source: Source, actor: Actor, now: datetime
+) -> list[Publication]:
+    """Keep the indexes of a contract without a workflow; there is nothing else to publish of it."""
+    contract = declared(Contract, parse_contract, _data(source))
+    await Publisher(connection, EVERYBODY, actor, now).lock_entity_type(contract.name)
+    await declare_indexes(connection, contract)
+    return []
 
 
 class _Publication:
@@ -160,16 +174,22 @@ class _Publication:
         return [source for source in self._readable if kind_of(source) is kind]
 
     def contracts(self) -> Iterator[Source]:
-        """Those with a workflow, oldest first."""
-        found = self.of(DeclarationKind.CONTRACT)
-        for source in sorted(found, key=lambda source: str(source.value(("version",))).rjust(20)):
+        """Yield the contracts with a workflow, oldest first."""
+        yield from (each for each in self._by_version() if each.value(("workflow",)) != "none")
+
+    def without_workflow(self) -> Iterator[Source]:
+        """Yield the contracts that say `workflow: none`, oldest first."""
+        for source in self._by_version():
             if source.value(("workflow",)) == "none":
                 self.done.without_workflow.append(str(source.value(("contract",))))
-            else:
                 yield source
 
+    def _by_version(self) -> list[Source]:
+        found = self.of(DeclarationKind.CONTRACT)
+        return sorted(found, key=lambda source: str(source.value(("version",))).rjust(20))
+
     def patches(self) -> list[list[Source]]:
-        """The patches of each entity type, unless its contract has problems: they could not be judged."""
+        """Return the patches of each entity type, unless its contract has problems: they could not be judged."""
         broken = {str(source.value(("contract",))) for source in self._failed}
         groups: dict[str, list[Source]] = {}
         for source in self.of(DeclarationKind.PATCH):
@@ -199,7 +219,7 @@ def _data(source: Source) -> dict[str, Any]:
 
 
 def _placed(problem: Problem, sources: Sequence[Source]) -> list[Problem]:
-    """Where several sources were published together, a path begins with the index of its source."""
+    """Return problems whose paths begin with the index of their source, where several were published together."""
     index = problem.path[0] if len(sources) > 1 and problem.path else None
     if isinstance(index, int):
         return located([replace(problem, path=problem.path[1:])], sources[index])

@@ -39,7 +39,7 @@ class Publisher:
     """Whether a second person publishes what others wrote, or nothing is said that was not said before."""
 
     async def lock_entity_type(self, entity_type: str) -> None:
-        """One at a time changes the patches and effective workflows of an org's entity type."""
+        """Take the lock of an org's entity type: one at a time changes its patches and effective workflows."""
         await self.connection.execute(SQL.lock_definitions, self.org_id, f"entity:{entity_type}")
 
     async def lock_patch(self, name: str) -> None:
@@ -50,7 +50,7 @@ class Publisher:
         await self.connection.execute(SQL.lock_definitions, self.org_id, f"flow:{key}")
 
     async def lock_for(self, row: Row) -> None:
-        """The lock of whatever a row is a version of."""
+        """Take the lock of whatever a row is a version of."""
         if row["definition_kind"] == "flow":
             await self.lock_flow(row["key"])
         else:
@@ -59,7 +59,7 @@ class Publisher:
     async def insert(
         self, kind: Kind, key: str, columns: Mapping[str, Any], *, status: Status = "published"
     ) -> DefinitionVersion:
-        """A new row under the next version of its key, or the version among the columns."""
+        """Insert a row under the next version of its key, or the version among the columns."""
         row = {
             "org_id": self.org_id,
             "id": new_id(self.now),
@@ -110,7 +110,7 @@ class Publisher:
         return DefinitionVersion.of(row) if row else None
 
     async def needs_two_people(self) -> bool:
-        """Whether the org publishes with four eyes: its setting `publish` is `four_eyes`."""
+        """Return whether the org publishes with four eyes: its setting `publish` is `four_eyes`."""
         found: bool = await self.connection.fetchval(SQL.needs_two_people, self.org_id)
         return found
 
@@ -162,7 +162,7 @@ def _missing(publisher: Publisher, needs: Iterable[RequiredCapability]) -> Itera
 
 
 async def _lent_accounts(publisher: Publisher, needs: Iterable[RequiredCapability]) -> AsyncIterator[Problem]:
-    """What service accounts hold that steps run as: a publisher lends no more than they hold."""
+    """Yield what service accounts hold that steps run as: a publisher lends no more than they hold."""
     lent = [need for need in needs if need.thing.startswith("service_account:")]
     actor = publisher.actor
     if not lent or actor.can("*"):

@@ -84,7 +84,7 @@ async def _recompile_one(database: Database, org_id: str, definition_id: UUID, a
 async def recompile_definition(
     connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
 ) -> Recompiled:
-    """A new version of one definition from its source, in the same status; the old one is archived."""
+    """Make a new version of one definition from its source, in the same status; the old one is archived."""
     publisher = Publisher(connection, org_id, actor, now, reviewed=True)
     async with connection.transaction():
         await publisher.lock_for(await read_definition(connection, org_id, definition_id))
@@ -140,7 +140,7 @@ def _move(row: Row, old: DefinitionVersion, new: DefinitionVersion) -> Move:
 async def _pinned(
     database: Database, old: DefinitionVersion, instances_max: int
 ) -> AsyncIterator[Sequence[Row]]:
-    """The instances of a definition that have not ended, in batches. Goes by id, so that it always ends."""
+    """Yield the instances of a definition that have not ended, in batches. Goes by id, so that it always ends."""
     last: tuple[str | None, UUID | None] = (None, None)
     while True:
         async with database.transaction(None) as connection:

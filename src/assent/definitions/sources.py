@@ -28,7 +28,7 @@ Columns = dict[str, Any]
 
 
 def declared(kind: type[D], parse: Callable[[object], tuple[D | None, list[Problem]]], given: object) -> D:
-    """What was given, as a value of its kind; raises `Invalid` with every problem."""
+    """Return what was given, as a value of its kind; raise `Invalid` with every problem."""
     found, problems = (given, []) if isinstance(given, kind) else parse(given)
     if found is None:
         raise Invalid(problems)
@@ -36,7 +36,7 @@ def declared(kind: type[D], parse: Callable[[object], tuple[D | None, list[Probl
 
 
 def data_of(source: Declaration) -> dict[str, Any]:
-    """A declaration as JSON; raises `Invalid` where JSON could not keep it."""
+    """Return a declaration as JSON; raise `Invalid` where JSON could not keep it."""
     data = source.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     try:
         require_canonical(data)
@@ -57,7 +57,7 @@ def envelope_columns(envelope: Envelope) -> Columns:
 
 
 def envelope_in(row: Row) -> Envelope:
-    """The envelope of a row; one that another compiler generated is generated again from its contract."""
+    """Return the envelope of a row; one that another compiler generated is generated again from its contract."""
     source = row["source_json"]
     if row["compiler_version"] != COMPILER_VERSION:
         return generate_envelope(contract_in(row))
@@ -76,7 +76,7 @@ def patch_columns(patch: Patch) -> Columns:
 
 
 def patches_in(row: Row) -> list[dict[str, Any]]:
-    """The patches of an org's patch, which is one, or of an effective workflow."""
+    """Return the patches of an org's patch, which is one, or of an effective workflow."""
     return list(row["body_patches_json"] or ())
 
 
@@ -108,7 +108,7 @@ def compiled_columns(workflow: Workflow) -> Columns:
 
 
 async def published_contracts(connection: Connection, sources: Sequence[Source]) -> list[Source]:
-    """The contracts that the sources speak of and do not bring, of every version, as they are published."""
+    """Return the contracts that the sources speak of and do not bring, of every version, as they are published."""
     brought = {
         source.value(("contract",)) for source in sources if kind_of(source) is DeclarationKind.CONTRACT
     }
@@ -121,7 +121,7 @@ async def published_contracts(connection: Connection, sources: Sequence[Source])
 
 
 def check_sources(sources: Sequence[Source], contracts: Sequence[Source]) -> CompiledSources:
-    """What the sources come to beside these contracts; of the contracts alone nothing is shown."""
+    """Return what the sources come to beside these contracts; of the contracts alone nothing is shown."""
     found = compile_sources([*sources, *contracts])
     names = {source.name for source in sources}
     shown = tuple(one for one in found.compiled if any(source.name in names for source in one.sources))

@@ -1,8 +1,10 @@
 """Definitions that an org sees: its own and those of all orgs. Reads, and never writes."""
 
 from dataclasses import dataclass
+from typing import Any, Self
 from uuid import UUID
 
+from assent.compiler.credentials import hide_credentials
 from assent.definitions.definition import Definition, DefinitionVersion, Kind, Status
 from assent.definitions.load import verified
 from assent.definitions.publisher import SQL
@@ -33,6 +35,31 @@ async def page_of_definitions(
     return [DefinitionVersion.of(row) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class DefinitionContent:
+    """A version of a definition with what its authors wrote: a flow, a contract, a patch, or patches together."""
+
+    version: DefinitionVersion
+    source: Any
+    """Without credentials."""
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        return cls(DefinitionVersion.of(row), hide_credentials(_source(row)))
+
+
+def _source(row: Row) -> Any:
+    match row["definition_kind"]:
+        case "flow":
+            return row["source_json"]
+        case "envelope":
+            return row["source_json"]["contract"]
+        case "org_patch":
+            return row["body_patches_json"][0]
+        case _:
+            return list(row["body_patches_json"] or ())
+
+
 async def definition_seen(connection: Connection, org_id: str, definition_id: UUID) -> Row:
     """Return a definition that the org may see, with its content; raise `Refused` if there is none."""
     row = await connection.fetchrow(SQL.read_definition_seen, org_id, definition_id)
@@ -43,7 +70,7 @@ async def definition_seen(connection: Connection, org_id: str, definition_id: UU
 
 
 def workflow_in(row: Row) -> Workflow:
-    """What a definition compiled to; raises `Refused` where it never was, or is not what was compiled."""
+    """Return what a definition compiled to; raise `Refused` where it never was, or is not what was compiled."""
     found = verified(row)
     if not isinstance(found, Definition):
         raise Refused(found)

@@ -33,7 +33,7 @@ TEMPLATES: Final = ("invoice_approval", "expense_approval")
 
 
 def sources() -> list[Source]:
-    """The files of the templates, as their authors wrote them."""
+    """Return the files of the templates, as their authors wrote them."""
     library = files("assent.templates")
     found = []
     for template in TEMPLATES:
@@ -60,7 +60,7 @@ def post(invoice: Entity, payload: Any) -> dict[str, Any]:
 
 @app.operation("payroll.reimburse")
 def reimburse(connection: Any, claim: dict[str, Any]) -> dict[str, Any]:
-    """In the transaction of its step; a payroll of one's own would write a row here."""
+    """Reimburse in the transaction of the step; a real payroll would write a row here."""
     return {"payment_id": f"pay-{claim['employee']}-{claim['amount']}"}
 
 
@@ -102,7 +102,7 @@ Keys = Mapping[str, str]
 
 
 def read_keys(folder: Path) -> Keys | None:
-    """The keys of an earlier start; none where their file is gone."""
+    """Return the keys of an earlier start; none where their file is gone."""
     try:
         found: Keys = json.loads((folder / KEYS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -144,13 +144,13 @@ async def is_founded(database: Database) -> bool | None:
 
 
 async def finish(database: Database) -> None:
-    """Everything is there."""
+    """Note that everything is there."""
     async with database.transaction(None) as connection:
         await connection.execute(_SQL.open_org, ORG, "Northwind", SETTINGS | {"open": True})
 
 
 async def found(database: Database) -> None:
-    """The org, its people and what is published for them, in one transaction."""
+    """Create the org with its people, and publish for them, in one transaction."""
     now = database.clock.now()
     async with database.transaction(None) as connection:
         await connection.execute(_SQL.open_org, ORG, "Northwind", SETTINGS)

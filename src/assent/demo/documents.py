@@ -25,7 +25,10 @@ class Office:
         self._clock = clock
 
     async def work(self, until: datetime, note: Callable[[int, int], None]) -> None:
-        """Every document to its stage, spread over the days before `until`; what people answer takes of its own."""
+        """Take every document to its stage, spread over the days before `until`.
+
+        What people answer takes days of its own.
+        """
         stages = list(_stages())
         began = self._clock.now()
         each = (until - began) / (len(stages) + 1)
@@ -136,7 +139,7 @@ async def _claim_at_finance(office: Office, number: int) -> None:
 
 
 def _stages() -> Iterator[Stage]:
-    """In an order that mixes them."""
+    """Yield the stages in an order that mixes them."""
     numbers: dict[Stage, int] = {
         _draft: 3,
         _small_and_trusted: 6,

@@ -39,7 +39,7 @@ class Allowed:
 
     @classmethod
     def read(cls, entries: Iterable[str]) -> Self:
-        """Of networks such as `10.0.0.0/8`, addresses, and names of hosts."""
+        """Return the list of what is named: networks such as `10.0.0.0/8`, addresses, and names of hosts."""
         networks, hosts = [], set()
         for entry in entries:
             try:
@@ -59,7 +59,7 @@ class Allowed:
 
 
 def refusal_of(text: str, port: int, allowed: Allowed) -> str | None:
-    """Why this address is refused; none when it may be connected to."""
+    """Return why this address is refused; none when it may be connected to."""
     address = unwrapped(ip_address(text))
     if allowed.has_address(address):
         return None
@@ -71,7 +71,7 @@ def refusal_of(text: str, port: int, allowed: Allowed) -> str | None:
 
 
 def unwrapped(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one, where it is only a way of writing or of reaching that."""
+    """Return the IPv4 address inside an IPv6 one, where it is only a way of writing or of reaching that."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:

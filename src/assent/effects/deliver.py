@@ -16,6 +16,7 @@ import orjson
 
 from assent.effects.callbacks import Callbacks
 from assent.effects.claimed_effect import ClaimedEffect
+from assent.effects.decision_links import DecisionLinks
 from assent.effects.email import MailServer
 from assent.effects.guard import Resolve, resolve
 from assent.effects.http import HttpSender
@@ -37,16 +38,27 @@ WEBHOOKS: Final = ""
 """The name under which the connections of webhooks are kept beside those of services."""
 
 
+NO_MAIL_SERVER: Final = "NO_MAIL_SERVER"
+_MAIL_REMEDY: Final = "name a mail server in ASSENT_SMTP_HOST and ASSENT_SMTP_SENDER"
+
+
 class Channels:
     """Send messages to people, by every channel that there is."""
 
-    def __init__(self, settings: EffectSettings, mail: MailServer, adapters: dict[str, Adapter]) -> None:
+    def __init__(
+        self, settings: EffectSettings, mail: MailServer, adapters: dict[str, Adapter], public_url: str
+    ) -> None:
         self._settings = settings
         self._mail = mail
         self._adapters = adapters
+        self._public_url = public_url
+        self._warned: set[str] = set()
+        """The orgs of which the log says that there is no mail server."""
 
     async def send(self, effect: ClaimedEffect, now: datetime) -> JobOutcome:
-        message = _message(effect)
+        if (skipped := _skipped_by_preference(effect)) is not None:
+            return skipped
+        message = _message(effect, self._public_url)
         if effect.type in self._settings.log:
             return _write_to_log(message)
         if (adapter := self._adapters.get(effect.type)) is not None:
@@ -55,14 +67,41 @@ class Channels:
             return Succeeded(_evidence(outcome.result)) if isinstance(outcome, Succeeded) else outcome
         if effect.type == "email" and self._mail.is_there:
             return await self._mail.send(effect, now)
+        if effect.type == "email" and effect.is_ours:
+            return self._skip(effect)
         return _no_way(effect.type)
 
+    def _skip(self, effect: ClaimedEffect) -> Succeeded:
+        """Return that a mail was skipped: the question is in the person's inbox, and nothing is lost."""
+        if effect.org_id not in self._warned:
+            self._warned.add(effect.org_id)
+            fields = {"org_id": effect.org_id, "code": NO_MAIL_SERVER, "remedy": _MAIL_REMEDY}
+            _log.warning("mails to people are skipped: there is no mail server", extra=fields)
+        message = f"there is no mail server: {_MAIL_REMEDY}"
+        return Succeeded({"outcome": "skipped", "code": NO_MAIL_SERVER, "message": message})
 
-def _message(effect: ClaimedEffect) -> Message:
-    payload = effect.payload
-    texts = {name: str(payload.get(name) or "") for name in ("to", "subject", "text")}
-    to = texts["to"] or str(payload.get("user") or "")
-    return Message(effect.org_id, effect.type, to, texts["subject"], texts["text"], effect.key)
+
+def _skipped_by_preference(effect: ClaimedEffect) -> Succeeded | None:
+    """Return that a mail was skipped because its person has questions in a digest, or no mails; None to send it.
+
+    An escalation goes at once, and other channels have no digest.
+    """
+    mails = (effect.mail or {}).get("mails")
+    if effect.type != "email" or mails not in ("daily", "none"):
+        return None
+    if effect.payload["mail"]["kind"] not in ("asked", "reminded", "questioned"):
+        return None
+    code, where = (
+        ("IN_DIGEST", "in their digest") if mails == "daily" else ("NO_MAILS_WANTED", "in their inbox only")
+    )
+    message = f"{effect.payload.get('user')} gets questions {where}"
+    return Succeeded({"outcome": "skipped", "code": code, "message": message})
+
+
+def _message(effect: ClaimedEffect, public_url: str) -> Message:
+    to, user = (str(effect.payload.get(name) or "") for name in ("to", "user"))
+    words = effect.words(public_url)
+    return Message(effect.org_id, effect.type, to or user, words.subject, words.text, effect.key)
 
 
 def _write_to_log(message: Message) -> Succeeded:
@@ -74,7 +113,7 @@ def _write_to_log(message: Message) -> Succeeded:
 def _no_way(channel: str) -> Failed:
     ways = f"register one with app.adapter({channel!r}, send)"
     if channel == "email":
-        ways += ", or name a mail server in ASSENT_SMTP_HOST and ASSENT_SMTP_SENDER"
+        ways += f", or {_MAIL_REMEDY}"
     message = f"there is no adapter for {channel}: {ways}; ASSENT_EFFECTS_LOG={channel} writes it to the log"
     return Failed("NO_ADAPTER", message, permanent=True)
 
@@ -112,20 +151,23 @@ async def _awaited(function: Callable[..., Any], arguments: tuple[Any, ...]) -> 
 class Deliverer:
     """Sends effects: over HTTP, by mail, by the application's adapters and functions."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         outlets: Outlets,
         settings: EffectSettings,
         smtp: SmtpSettings,
         callbacks: Callbacks | None = None,
         *,
+        public_url: str = "",
+        links: DecisionLinks | None = None,
         resolve: Resolve = resolve,
     ) -> None:
         self._outlets = outlets
         self._settings = settings
         self._callbacks = callbacks
         self._resolve = resolve
-        self._channels = Channels(settings, MailServer(smtp, settings.total_timeout_ms), outlets.adapters)
+        mail = MailServer(smtp, settings.total_timeout_ms, public_url, links)
+        self._channels = Channels(settings, mail, outlets.adapters, public_url)
         self._senders: dict[str, HttpSender] = {}
 
     async def close(self) -> None:

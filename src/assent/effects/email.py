@@ -8,31 +8,41 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
 from typing import Final
+from uuid import UUID
 
 import aiosmtplib
 
 from assent.effects.claimed_effect import ClaimedEffect
+from assent.effects.decision_links import DecisionLink, DecisionLinks
 from assent.effects.settings import SmtpSettings
 from assent.jobs.job import Failed, JobOutcome, Succeeded
+from assent.language.mails import one_line
 
 ADDRESS_CHARACTERS_MAX: Final = 254
-SUBJECT_CHARACTERS_MAX: Final = 200
 GOODBYE_S: Final = 1.0
 
 
 class MailServer:
     """The server that takes our mails. Each has a connection of its own: what fails is its own failure."""
 
-    def __init__(self, settings: SmtpSettings, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        settings: SmtpSettings,
+        timeout_ms: int,
+        public_url: str = "",
+        links: DecisionLinks | None = None,
+    ) -> None:
         self._settings = settings
+        self._links = links
+        self._public_url = public_url
         self._timeout_s = timeout_ms / 1000
 
     @property
     def is_there(self) -> bool:
-        return bool(self._settings.host and self._settings.sender)
+        return self._settings.is_complete
 
     async def send(self, effect: ClaimedEffect, now: datetime) -> JobOutcome:
-        message = message_of(effect, self._settings.sender, now)
+        message = message_of(effect, self._settings.sender, now, self._public_url, self._links)
         if isinstance(message, Failed):
             return message
         client, progress = self._client(), _Progress()
@@ -71,7 +81,7 @@ class MailServer:
 
 
 async def _leave(client: aiosmtplib.SMTP) -> None:
-    """Say goodbye; whatever comes of that, the mail was taken or not."""
+    """Say goodbye. Its result does not matter: the mail was taken or not."""
     with suppress(aiosmtplib.SMTPException, TimeoutError, OSError):
         async with asyncio.timeout(GOODBYE_S):
             await client.quit()
@@ -84,20 +94,45 @@ class _Progress:
     sent = False
 
 
-def message_of(effect: ClaimedEffect, sender: str, now: datetime) -> EmailMessage | Failed:
-    """The mail that an effect asks for. Headers are one line each, whatever an author's template was filled with."""
+def message_of(
+    effect: ClaimedEffect,
+    sender: str,
+    now: datetime,
+    public_url: str = "",
+    links: DecisionLinks | None = None,
+) -> EmailMessage | Failed:
+    """Return the mail of an effect. Headers are one line each, whatever an author's template was filled with.
+
+    A mail of ours is also HTML; one that an author wrote is the plain text of the author.
+    """
     to = address_of(effect.payload, effect.member_email)
     if isinstance(to, Failed):
         return to
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     message["To"] = to
-    message["Subject"] = _one_line(str(effect.payload.get("subject") or ""))
+    words = effect.words(public_url, _decide_link(effect, links, to, now))
+    message["Subject"] = one_line(words.subject)
     message["Date"] = format_datetime(now)
     message["Message-ID"] = f"<{effect.key}@{parseaddr(sender)[1].rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content(str(effect.payload.get("text") or ""))
+    message.set_content(words.text)
+    if words.html:
+        message.add_alternative(words.html, subtype="html")
     return message
+
+
+def _decide_link(effect: ClaimedEffect, links: DecisionLinks | None, to: str, now: datetime) -> str | None:
+    """Return where the person decides without signing in; None unless org and person allow it at this address."""
+    mail = effect.mail or {}
+    settings = mail.get("settings") or {}
+    content = effect.payload.get("content")
+    if links is None or settings.get("mail_links") is not True or content is None:
+        return None
+    if to != mail.get("links_to"):
+        return None
+    request_id, user_id = UUID(effect.payload["request"]), effect.payload["user"]
+    return links.url(DecisionLink(effect.org_id, request_id, user_id, content), now)
 
 
 def address_of(payload: Mapping[str, object], member_email: str | None) -> str | Failed:
@@ -114,7 +149,3 @@ def address_of(payload: Mapping[str, object], member_email: str | None) -> str |
     if not (plain and local and domain and len(address) <= ADDRESS_CHARACTERS_MAX):
         return Failed("BAD_ADDRESS", f"expected one plain address, found {address!r}", permanent=True)
     return address
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:SUBJECT_CHARACTERS_MAX]

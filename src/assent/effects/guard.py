@@ -28,7 +28,7 @@ class AddressRefused(Exception):
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """As the system does it, which also reads decimal, octal and hexadecimal forms of addresses."""
+    """Resolve a name as the system does, which also reads decimal, octal and hexadecimal forms of addresses."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 

@@ -115,7 +115,7 @@ class ReceiverConnections:
                 self._idle_count += 1
 
     async def _take(self, place: Endpoint) -> httpcore.AsyncHTTPConnection | None:
-        """The connection that was used last, unless it is too old or its other end is gone."""
+        """Return the connection that was used last, unless it is too old or its other end is gone."""
         waiting = self._idle.get(place, deque())
         while waiting:
             self._idle_count -= 1
@@ -221,7 +221,7 @@ class HttpSender:
 
 
 async def _read(response: httpcore.Response, answer: HttpResponse, bytes_max: int) -> HttpResponse:
-    """As much of the body as is wanted. The status is known: whatever happens to the rest, the request did arrive."""
+    """Read as much of the body as is wanted. The status is known: whatever happens to the rest, the request arrived."""
     body = bytearray()
     try:
         async for part in response.aiter_stream():

@@ -114,7 +114,7 @@ async def put_secret(  # noqa: PLR0913, PLR0917
 async def list_secrets(
     connection: Connection, org_id: str, after: str | None = None, limit: int | None = None
 ) -> list[SecretRecord]:
-    """The secrets of an org by name, without their values."""
+    """Return the secrets of an org by name, without their values."""
     rows = await connection.fetch(_SQL.list_secrets, org_id, after, limit)
     return [SecretRecord.of(row) for row in rows]
 
@@ -128,7 +128,7 @@ async def delete_secret(connection: Connection, org_id: str, name: str) -> Secre
 
 
 def _problem_with(name: str, value: str, hosts: Sequence[str]) -> Rejection | None:
-    """The value itself is never shown."""
+    """Return what is wrong with a secret; the value itself is never shown."""
     if not re.fullmatch(NAME_PATTERN, name):
         return Rejection(
             "BAD_NAME", "expected a name of small letters, digits and _, such as `erp`", ("name",)
@@ -221,12 +221,12 @@ def _mark(secret: NamedSecret) -> str:
 
 
 def _forms(value: str) -> list[str]:
-    """A value as receivers repeat it: as it is, in JSON, in a URL."""
+    """Return a value as receivers repeat it: as it is, in JSON, in a URL."""
     return list(dict.fromkeys([value, orjson.dumps(value).decode()[1:-1], quote(value, safe="")]))
 
 
 def _without_beginning(body: bytes, value: bytes) -> bytes:
-    """A body that was cut within the secret, without the part of it that is there."""
+    """Return a body that was cut within the secret, without the part of it that is there."""
     for length in range(min(len(value) - 1, len(body)), ECHO_CHARACTERS_MIN - 1, -1):
         if body.endswith(value[:length]):
             return body[:-length]

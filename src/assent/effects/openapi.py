@@ -42,7 +42,7 @@ class ServiceOperation:
     takes_body: bool = False
 
     def __call__(self, _: object, arguments: Mapping[str, Any]) -> OutsideWork:
-        """What the effects worker is to send; refused at once where the input does not fit."""
+        """Return what the effects worker is to send; refuse at once where the input does not fit."""
         given = {name: value for name, value in arguments.items() if value is not None}
         self._require_fitting(given)
         payload = {
@@ -93,7 +93,7 @@ class Service:
 
 
 def service_of(name: str, document: Mapping[str, Any], base_url: str, headers: Headers | None) -> Service:
-    """The service that a document describes; raises `Invalid` where it describes none."""
+    """Return the service that a document describes; raise `Invalid` where it describes none."""
     url = read_url(base_url)
     if isinstance(url, Failed):
         raise Invalid([Problem(url.code, url.message, (name, "base_url"))])
@@ -125,7 +125,7 @@ def _parameters(document: Mapping[str, Any], declared: list[Any]) -> Iterator[Pa
 
 
 def _resolved(document: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A part that may be written elsewhere in the same document."""
+    """Return a part that may be written elsewhere in the same document."""
     reference = part.get("$ref")
     if reference is None:
         return part

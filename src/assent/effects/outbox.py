@@ -12,6 +12,7 @@ from assent.jobs.job import JOB_COLUMNS, LANE_CHARACTERS_MAX
 from assent.jobs.queue import JobRow
 from assent.model.ids import new_id
 from assent.model.job import Effect
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -23,26 +24,35 @@ Evidence = tuple[str, UUID, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class NewEffect:
-    """An effect, and the step that wants it."""
+    """An effect, and the step that wants it; none for a message of ours."""
 
     org_id: str
-    instance_id: UUID
-    step_id: UUID
-    step_created_at: datetime
+    instance_id: UUID | None
+    step_id: UUID | None
+    step_created_at: datetime | None
     key_of_step: str
+    """Of what wants it, where that is no step."""
     effect: Effect
     trace_id: str | None = None
 
 
-async def enqueue(connection: Connection, wanted: Sequence[NewEffect], now: datetime) -> int:
-    """Queue effects, each once (WF-11), and wake the workers when one of them is new; return how many are new."""
+async def enqueue(connection: Connection, wanted: Sequence[NewEffect], now: datetime) -> None:
+    """Queue effects, each once (WF-11), and wake the workers when one of them is new."""
+    if rows := _rows(wanted, now):
+        await put(connection, _SQL.enqueue_effects, rows)
+
+
+async def count_enqueued(connection: Connection, wanted: Sequence[NewEffect], now: datetime) -> int:
+    """Queue effects, and return how many were new."""
+    rows = _rows(wanted, now)
+    written: int | None = await connection.fetchval(_SQL.enqueue_effects, rows) if rows else None
+    return written or 0
+
+
+def _rows(wanted: Sequence[NewEffect], now: datetime) -> list[dict[str, Any]]:
     rows = [_row(one, now) for one in wanted]
     # The receipts keep out what was wanted before; within one statement they cannot see each other's twin.
-    distinct = {(row["org_id"], row["instance_id"], row["key"]): row for row in rows}
-    written: int | None = (
-        await connection.fetchval(_SQL.enqueue_effects, list(distinct.values())) if rows else None
-    )
-    return written or 0
+    return list({(row["org_id"], row["instance_id"], row["key"]): row for row in rows}.values())
 
 
 def _row(wanted: NewEffect, now: datetime) -> dict[str, Any]:
@@ -94,7 +104,8 @@ async def load_effects(connection: Connection, jobs: Sequence[JobRow]) -> list[C
 
 
 def _claimed(values: list[Any]) -> ClaimedEffect:
-    values[-2:] = tuple(values[-2]), _named(values[-1])
+    secrets, named, upload = values[-3:]
+    values[-3:] = tuple(secrets), _named(named), upload
     return ClaimedEffect(*values)
 
 
@@ -117,3 +128,75 @@ async def find_requests(connection: Connection, jobs: Sequence[tuple[str, UUID]]
         row["id"]: row["request_id"]
         for row in await connection.fetch(_SQL.find_requests_of_effects, orgs, ids)
     }
+
+
+EFFECTS_SHOWN_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class EffectAttempt:
+    """One attempt to send an effect, and its result."""
+
+    attempt: int
+    outcome: str
+    code: str | None
+    error: str | None
+    ambiguous: bool
+    """Whether it may have had its effect although it failed."""
+    answer: Any
+    """What the receiver answered; None for readers who may not see that."""
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EffectItem:
+    """An effect of an instance: where it stands, and every attempt."""
+
+    id: UUID
+    type: str
+    destination: str
+    step_id: UUID
+    node_id: str | None
+    step: str | None
+    """The name of its node."""
+    status: str
+    awaited: bool
+    """Whether its step waits for the answer."""
+    attempts: int
+    attempts_max: int
+    next_at: datetime | None
+    """When it is tried next; None if it has ended, or is being sent."""
+    created_at: datetime
+    ended_at: datetime | None
+    tried: Sequence[EffectAttempt]
+
+
+async def effects_of_instance(
+    connection: Connection,
+    org_id: str,
+    instance_id: UUID,
+    node_names: Mapping[str, str],
+    *,
+    with_answers: bool,
+) -> list[EffectItem]:
+    """Return the newest effects of an instance with their attempts, with or without what receivers answered."""
+    rows = await connection.fetch(_SQL.list_effects_of_instance, org_id, instance_id, EFFECTS_SHOWN_MAX)
+    return [_effect_item(dict(row), node_names, with_answers) for row in rows]
+
+
+def _effect_item(row: dict[str, Any], node_names: Mapping[str, str], with_answers: bool) -> EffectItem:
+    tried = [
+        EffectAttempt(
+            **{
+                **one,
+                "answer": one["answer"] if with_answers else None,
+                "started_at": datetime.fromisoformat(one["started_at"]),
+                "ended_at": datetime.fromisoformat(one["ended_at"]),
+            }
+        )
+        for one in row.pop("tried")
+    ]
+    if row.pop("resolved"):
+        row["status"] = "resolved"
+    return EffectItem(**row, step=node_names.get(row["node_id"] or "", row["node_id"]), tried=tried)

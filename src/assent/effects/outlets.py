@@ -54,7 +54,7 @@ class Outlets:
 
 
 def leaving(name: str) -> Callable[..., OutsideWork]:
-    """An operation as steps see it that the effects worker is to run: it only says so."""
+    """Return an operation, as steps see it, that the effects worker is to run."""
 
     def say_so(_: object, arguments: Mapping[str, Any]) -> OutsideWork:
         return OutsideWork({"operation": name, "arguments": dict(arguments)})

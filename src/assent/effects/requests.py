@@ -72,7 +72,7 @@ def read_url(text: str) -> "httpx.URL | Failed":
 
 
 def outcome_of(answer: HttpResponse, now: datetime, *, evidence_bytes_max: int, awaited: bool) -> JobOutcome:
-    """What an answer means for the effect."""
+    """Return what an answer means for the effect."""
     evidence = _evidence(answer, evidence_bytes_max)
     if 200 <= answer.status < 300:
         return _delivered(answer, evidence, awaited=awaited)
@@ -99,7 +99,7 @@ def _delivered(answer: HttpResponse, evidence: dict[str, Any], *, awaited: bool)
 
 
 def _result(answer: HttpResponse) -> Any:
-    """The body as JSON where it is that, else as text."""
+    """Return the body as JSON where it is that, else as text."""
     if not answer.body:
         return None
     if "json" in (answer.header("content-type") or ""):
@@ -127,7 +127,7 @@ def _kept(text: str) -> str:
 
 
 def retry_after(answer: HttpResponse, now: datetime) -> timedelta | None:
-    """How long the receiver wants to be left alone, whether it says a number of seconds or a date."""
+    """Return how long the receiver asks to be left alone, as a number of seconds or as a date."""
     said = (answer.header("retry-after") or "").strip()
     if said.isascii() and said.isdigit() and len(said) < 10:
         return timedelta(seconds=int(said))

@@ -76,7 +76,7 @@ class EffectSettings(EnvironmentSettings):
 
 
 class SmtpSettings(EnvironmentSettings):
-    """The mail server; without a host there is none."""
+    """The mail server; without a host and a sender there is none."""
 
     model_config = SettingsConfigDict(env_prefix="ASSENT_SMTP_")
 
@@ -88,6 +88,10 @@ class SmtpSettings(EnvironmentSettings):
     password: Annotated[str, AfterValidator(read_secret)] = Field(default="", repr=False)
     sender: str = ""
     """The address that mails come from: `ASSENT_SMTP_SENDER`."""
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.host and self.sender)
 
 
 def _check_url(url: str) -> str:
@@ -101,6 +105,15 @@ def _check_url(url: str) -> str:
     if not is_good:
         raise ValueError(f"expected a URL such as https://assent.example.com, found {shown(url)}")
     return url.rstrip("/")
+
+
+class PublicSettings(EnvironmentSettings):
+    """The field `url` is the variable `ASSENT_PUBLIC_URL`; without it messages to people carry no link."""
+
+    model_config = SettingsConfigDict(env_prefix="ASSENT_PUBLIC_")
+
+    url: Annotated[str, AfterValidator(_check_url)] = ""
+    """Where people reach the pages of this installation, such as `https://assent.example.com`."""
 
 
 class CallbackSettings(EnvironmentSettings):
@@ -131,6 +144,15 @@ class CallbackSettings(EnvironmentSettings):
         return self
 
 
+class DecisionLinkSettings(CallbackSettings):
+    """The field `url` is the variable `ASSENT_LINKS_URL`; without both of them no mail has a link that decides."""
+
+    model_config = SettingsConfigDict(env_prefix="ASSENT_LINKS_")
+
+    days: int = number(7, 1, 90)
+    """How many days a link holds after its mail was sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class SendingSettings:
     """Settings of sending; those that are not passed come from the environment."""
@@ -138,16 +160,21 @@ class SendingSettings:
     effects: EffectSettings = field(default_factory=EffectSettings)
     smtp: SmtpSettings = field(default_factory=SmtpSettings)
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+    public: PublicSettings = field(default_factory=PublicSettings)
+    links: DecisionLinkSettings = field(default_factory=DecisionLinkSettings)
 
     @classmethod
     def defaults(cls, effects: EffectSettings | None = None) -> Self:
         """Return these settings, and defaults for the others, whatever the environment holds."""
         effects = effects or EffectSettings.defaults()
-        return cls(effects, SmtpSettings.defaults(), CallbackSettings.defaults())
+        smtp, callbacks = SmtpSettings.defaults(), CallbackSettings.defaults()
+        return cls(effects, smtp, callbacks, PublicSettings.defaults(), DecisionLinkSettings.defaults())
 
     def deliverer(self, outlets: "Outlets") -> "Deliverer":
         # Imported here: a process that sends nothing needs no HTTP.
         from assent.effects.callbacks import callbacks_of  # noqa: PLC0415
+        from assent.effects.decision_links import decision_links_of  # noqa: PLC0415
         from assent.effects.deliver import Deliverer  # noqa: PLC0415
 
-        return Deliverer(outlets, self.effects, self.smtp, callbacks_of(self.callbacks))
+        callbacks, links = callbacks_of(self.callbacks), decision_links_of(self.links)
+        return Deliverer(outlets, self.effects, self.smtp, callbacks, public_url=self.public.url, links=links)

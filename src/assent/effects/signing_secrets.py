@@ -55,7 +55,7 @@ async def retire_old_secrets(connection: Connection, org_id: str, now: datetime)
 
 
 def signature_headers(secrets: Sequence[str], key: str, body: bytes, now: datetime) -> dict[str, str]:
-    """The headers by which receivers know that a message is the org's, and recent; none without a secret."""
+    """Return the headers by which receivers know that a message is the org's, and recent; none without a secret."""
     if not secrets:
         return {}
     signatures = [Webhook(secret).sign(key, now, body.decode()) for secret in secrets]

@@ -5,6 +5,7 @@ from typing import Final
 
 import orjson
 
+from assent.effects.alerts import ALERT
 from assent.effects.callbacks import Callbacks
 from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.named_secrets import fill_headers
@@ -42,6 +43,9 @@ def webhook_request(
     url = read_url(payload["url"])
     if isinstance(url, Failed):
         return url
+    if ALERT in payload and not effect.secrets:
+        message = "an alert is signed, and the org has no signing secret: make one with `assent signing-secrets rotate`"
+        return Failed("SECRET_MISSING", message, permanent=True)
     body = None if payload.get("body") is None else orjson.dumps(payload["body"])
     ours = standard_headers(effect) | signature_headers(effect.secrets, effect.key, body or b"", now)
     ours |= _return_path(effect, now, callbacks)
@@ -55,7 +59,7 @@ def webhook_request(
 
 
 def _return_path(effect: ClaimedEffect, now: datetime, callbacks: Callbacks | None) -> dict[str, str]:
-    """Where the results of a request go: its id, and an address that needs no sign-in, where there is one."""
+    """Return where the results of a request go: its id, and an address that needs no sign-in, where there is one."""
     if effect.request_id is None:
         return {}
     found = {REQUEST_HEADER: str(effect.request_id)}

@@ -26,6 +26,7 @@ from assent.engine.inputs import (
     ReleaseForm,
     Repin,
     RequestDecided,
+    RequirementChanged,
     Resume,
     RetryInstance,
     SaveDraft,
@@ -34,7 +35,7 @@ from assent.engine.inputs import (
     TimerDue,
     Unreadable,
 )
-from assent.engine.instance import Token, parent_id
+from assent.engine.instance import Token, parent_id, path_order
 from assent.engine.plan import PlannedEdge
 from assent.engine.requests import (
     claim,
@@ -68,7 +69,9 @@ _WHILE_PAUSED: Final = (
     Repin,
     Start,
 )
-_NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Poke)
+VARIABLES_EDITED: Final = "variables edited"
+"""Why approvals are void after an operator has edited the variables that they were about."""
+_NOTICES: Final = (EventArrived, RequestDecided, RequirementChanged, TimerDue, Expired, Drifted, Poke)
 
 
 def next_visit(run: Run) -> Visit | None:
@@ -77,12 +80,16 @@ def next_visit(run: Run) -> Visit | None:
     A run whose command was refused on the way has none: it is thrown away.
     """
     while run.refusal is None:
-        if run.instance.status == "running" and (visit := run.ready_visit()):
-            return visit
+        if run.instance.status == "running":
+            if visit := run.ready_visit():
+                return visit
+            if _look_at_people(run):
+                continue
         if not run.inputs:
             return None
         incoming = run.inputs.popleft()
         run.actor = incoming.actor
+        run.looked.clear()
         run.outcomes.append((incoming, apply_input(run, incoming)))
     return None
 
@@ -235,6 +242,31 @@ def _notice(run: Run, incoming: EventArrived | RequestDecided | TimerDue) -> Off
     return IGNORED if isinstance(outcome, Rejection) else outcome
 
 
+def _requirement_changed(run: Run, incoming: RequirementChanged) -> Offered:
+    """Let every step look that waits for documents: each knows which ones."""
+    nodes, tokens = run.plan.nodes, sorted(run.instance.tokens.values(), key=path_order)
+    waiting = [t for t in tokens if t.state == "resting" and nodes[t.node].kind is NodeKind.REQUIREMENTS]
+    for token in waiting:
+        if run.instance.tokens.get(token.id) is token and token.state == "resting":
+            _resume(run, token, incoming)
+    return ACCEPTED if waiting else IGNORED
+
+
+def _look_at_people(run: Run) -> bool:
+    """Let a step look whose list of people is another now, once for each input; return whether one did."""
+    if not run.plan.has_requirements or run.current is None:
+        return False
+    nodes = run.plan.nodes
+    for token in sorted(run.instance.tokens.values(), key=path_order):
+        if token.state != "resting" or token.step_id is None or token.step_id in run.looked:
+            continue
+        if nodes[token.node].handler.must_look(run.visit(token)):
+            run.looked.add(token.step_id)
+            _resume(run, token, RequirementChanged(run.current.id))
+            return True
+    return False
+
+
 def _expired(run: Run, incoming: Expired) -> Offered:
     run.expire({})
     return ACCEPTED
@@ -325,7 +357,7 @@ def _edit_variables(run: Run, incoming: EditVariables) -> Offered:
         if before is not None and value is not None and json_type(before) != json_type(value):
             message = f"expected {json_type(before)} in `{name}`, as before, found {json_type(value)}"
             return Rejection("WRONG_TYPE", message, ("variables", name))
-    run.void_approvals("variables edited")
+    run.void_approvals(VARIABLES_EDITED)
     authority = Authority.of(incoming.actor).to_json()
     edited = {"set": dict(incoming.data), "reason": incoming.reason}
     run.control("edit", authority=authority, contributes=True, **edited)
@@ -371,13 +403,18 @@ def _retry(run: Run, incoming: RetryInstance) -> Offered:
     if incoming.step is not None:
         failed = [t for t in failed if incoming.step in (t.node, run.plan.nodes[t.node].node.name)]
     if not failed and incoming.step is None and _has_incident(run):
-        run.control("retry", status="running")
+        run.control("retry", status="running", **_forget_hops(run))
         return ACCEPTED
     if not failed:
         return Rejection("NOTHING_FAILED", "no failed step is there to be tried again", ("step",))
     for token in failed:
-        run.control("retry", status="running", again=token.id)
+        run.control("retry", status="running", again=token.id, **_forget_hops(run))
     return ACCEPTED
+
+
+def _forget_hops(run: Run) -> dict[str, Any]:
+    """Return what lets a step emit again after an operator has looked at the events that led there."""
+    return {"set": {"_hops": 0}} if run.instance.context.get("_hops") else {}
 
 
 def _has_incident(run: Run) -> bool:
@@ -452,6 +489,7 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     SaveDraft: lambda run, incoming: save_draft(run, incoming) or ACCEPTED,
     EventArrived: _notice,
     RequestDecided: _notice,
+    RequirementChanged: _requirement_changed,
     TimerDue: _notice,
     Expired: _expired,
     Drifted: _drifted,

@@ -239,7 +239,7 @@ class SeatRules:
         return cls(asked, workflow, around, world.delegations, world.roll, world.is_new(asked))
 
     def refusal(self, seat: Seat, user_id: str) -> Rejection | None:
-        """Why this person may not fill this seat now, as its owner or in their place; none if they may."""
+        """Return why this person may not fill this seat now, as its owner or in their place; none if they may."""
         names = {user_id, seat.user_id}
         return (
             self._had_a_part(names)
@@ -251,7 +251,7 @@ class SeatRules:
     def find(
         self, user_id: str, on_behalf_of: str | None = None, group: str | None = None
     ) -> Seat | Rejection:
-        """The first seat that this person may fill, their own before those of others, or why there is none."""
+        """Return the first seat that this person may fill, their own before those of others, or why there is none."""
         seats = [seat for seat in self.asked.seats if group in (None, seat.group)]
         mine = [seat for seat in seats if seat.user_id == user_id and on_behalf_of is None]
         lenders = {delegation.from_user for delegation in self.delegations.get(user_id, ())}
@@ -272,7 +272,7 @@ class SeatRules:
         return claimant is not None and isinstance(self.find(claimant), Seat)
 
     def stands_in(self, user_id: str, owner: str) -> bool:
-        """Whether a delegation from the owner to this person is about this matter."""
+        """Return whether a delegation from the owner to this person is about this matter."""
         return any(
             delegation.from_user == owner
             and (not delegation.entity_types or self.asked.entity_type in delegation.entity_types)
@@ -317,7 +317,7 @@ class SeatRules:
 def seat_for(
     seating: SeatRules, user_id: str, on_behalf_of: str | None = None, group: str | None = None
 ) -> Seat | Rejection:
-    """The seat of a request in which this person may answer, or why there is none."""
+    """Return the seat of a request in which this person may answer, or why there is none."""
     request = seating.asked
     assert isinstance(request, ApprovalRequest)
     if request.claimed_by != user_id and seating.claim_holds():

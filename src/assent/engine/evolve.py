@@ -20,6 +20,7 @@ from assent.engine.instance import (
 from assent.model.actor import Authority, Principal
 from assent.model.graph import NodeKind
 from assent.model.nodes import KINDS
+from assent.model.terms import is_engines_own
 
 if TYPE_CHECKING:
     from assent.engine.plan import Plan, PlannedEdge
@@ -45,7 +46,7 @@ def evolve(plan: "Plan", instance: Instance, step: Step) -> None:
 
 
 def fold(plan: "Plan", instance: Instance, steps: Iterable[Step]) -> Instance:
-    """The instance that its steps make, in the order in which they took effect (WF-15)."""
+    """Return the instance that its steps make, in the order in which they took effect (WF-15)."""
     for _, step in sorted(_effects(steps), key=lambda effect: effect[0]):
         evolve(plan, instance, step)
     return instance
@@ -77,7 +78,7 @@ def _as_entered(step: Step) -> Step:
 
 
 def place_of(token_id: str) -> str:
-    """The token that a step belongs to: a step that was tried again has the attempt in its id (D25)."""
+    """Return the token that a step belongs to: a step that was tried again has the attempt in its id (D25)."""
     return token_id.partition("!")[0]
 
 
@@ -89,7 +90,7 @@ def _rest(instance: Instance, step: Step) -> None:
 
 
 def _remove(instance: Instance, token_id: str) -> None:
-    """A token is gone, and what is left of its splits."""
+    """Remove a token, and what is left of its splits."""
     place = place_of(token_id)
     for descendant in instance.descendants_of(place):
         del instance.tokens[descendant.id]
@@ -133,10 +134,12 @@ def _credit(instance: Instance, token: Token, step: Step) -> None:
     if "authority" in output:
         token.authority = Authority.from_json(output["authority"])
     if output.get("consumed"):
-        instance.originators.approved = True
+        instance.originators.consume()
     if step.node_type == NodeKind.LIFECYCLE_GATE and token.authority.command is not None:
         token.authority = Authority(token.authority.principals)
     if "principal" not in output:
+        # A step that waited for documents: those who handed them in did not end it, and had a part.
+        instance.originators.add(output.get("contributors", ()))
         return
     person = Principal.from_json(output["principal"])
     if step.node_type == NodeKind.STATE:
@@ -144,7 +147,7 @@ def _credit(instance: Instance, token: Token, step: Step) -> None:
         token.authority = Authority((person,), output["command"])
     else:
         token.authority = token.authority.joined_by([person])
-    wrote = any(not name.startswith("_") for name in output.get("set", ()))
+    wrote = any(not is_engines_own(name) for name in output.get("set", ()))
     if step.node_type != NodeKind.APPROVAL or wrote:
         instance.originators.add([*person.people, *output.get("contributors", ())])
 
@@ -183,7 +186,7 @@ def _arrival(plan: "Plan", edge: "PlannedEdge", output: dict[str, Any]) -> Token
 
 
 def _take_in(instance: Instance, token: Token) -> None:
-    """A join has fired: its arrivals are part of the token that was split."""
+    """Take the arrivals of a join that fired into the token that was split."""
     for child in instance.descendants_of(token.id):
         del instance.tokens[child.id]
 
@@ -210,7 +213,7 @@ def _generation(token_id: str) -> int:
 
 
 def _control(instance: Instance, step: Step) -> None:
-    """What a control step did is written in its output, so that a rebuild does the same."""
+    """Apply what a control step did, which its output says, so that a rebuild does the same."""
     output: dict[str, Any] = step.output
     if "status" in output:
         instance.status = output["status"]
@@ -228,7 +231,6 @@ def _control(instance: Instance, step: Step) -> None:
         authority = Authority.from_json(output["authority"])
         instance.tokens[root] = Token(root, output["to"], instance.entity_version, authority=authority)
     if output.get("contributes"):
-        instance.originators.begin_again_if_approved()
         instance.originators.add(Authority.from_json(output["authority"]).people)
     if "again" in output:
         token = instance.tokens[output["again"]]

@@ -122,18 +122,25 @@ class EventArrived(Input):
     step_id: UUID | None = None
     data: Any = None
     outcome: str = "completed"
+    hops: int = 0
+    """How many events of steps led here; 0 if it comes from outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDecided(Input):
-    """An outside request has its results, or will never have them."""
+    """An outside request has its results or a part of them, or will never have them."""
 
     step_id: UUID | None = None
     request_id: UUID | None = None
     status: str = "completed"
-    """`completed`, `failed` or `expired`."""
+    """`completed`, `partial`, `failed` or `expired`."""
     result: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequirementChanged(Input):
+    """Documents that the instance requires were handed in, reviewed, waived, reset, or have expired."""
 
 
 @dataclass(frozen=True, slots=True)

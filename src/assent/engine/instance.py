@@ -83,20 +83,30 @@ class Originators:
     ids: tuple[str, ...] = ()
     approved: bool = False
     """Whether a gate has consumed approvals since: then the next command of a person begins the list again."""
+    since: tuple[str, ...] = ()
+    """Those whose work came after these approvals: none was about it, so they stay when the list begins again."""
 
     def add(self, ids: Iterable[str]) -> None:
-        self.ids = tuple(dict.fromkeys((*self.ids, *(one for one in ids if one != SYSTEM_ID))))
+        added = tuple(one for one in ids if one != SYSTEM_ID)
+        self.ids = tuple(dict.fromkeys((*self.ids, *added)))
+        if self.approved:
+            self.since = tuple(dict.fromkeys((*self.since, *added)))
+
+    def consume(self) -> None:
+        """Note that approvals were consumed, which were about all work until now."""
+        self.approved, self.since = True, ()
 
     def begin_again_if_approved(self) -> None:
         if self.approved:
-            self.ids, self.approved = (), False
+            self.ids, self.approved, self.since = self.since, False, ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"ids": list(self.ids), "approved": self.approved}
+        since = {"since": list(self.since)} if self.since else {}
+        return {"ids": list(self.ids), "approved": self.approved, **since}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Originators":
-        return cls(tuple(data["ids"]), data["approved"])
+        return cls(tuple(data["ids"]), data["approved"], tuple(data.get("since", ())))
 
 
 @dataclass(slots=True)
@@ -137,23 +147,23 @@ class Instance:
         return sorted({token.node for token in self.tokens.values() if token.state != "split"})
 
     def descendants_of(self, ancestor_id: str) -> list[Token]:
-        """The tokens that came of a split of this token, at any depth, in the order of their paths."""
+        """Return the tokens from splits of this token, at any depth, in the order of their paths."""
         prefix = f"{ancestor_id}/"
         found = [token for token in self.tokens.values() if token.id.startswith(prefix)]
         return sorted(found, key=path_order)
 
     def children_of(self, parent: str) -> list[Token]:
-        """The tokens that came of the split itself."""
+        """Return the tokens from the split itself."""
         return [token for token in self.descendants_of(parent) if parent_id(token.id) == parent]
 
 
 def child_id(parent_id: str, split_rank: int, path_index: int) -> str:
-    """The id of a token on one path of a split; the split's rank tells two splits of one token apart."""
+    """Return the id of a token on one path of a split; the split's rank tells two splits of one token apart."""
     return f"{parent_id}/{split_rank}.{path_index}"
 
 
 def parent_id(token_id: str) -> str:
-    """The token that was split; empty for a root."""
+    """Return the token that was split; empty for a root."""
     return token_id.rpartition("/")[0]
 
 
@@ -162,7 +172,7 @@ def root_id(token_id: str) -> str:
 
 
 def next_generation(token_id: str) -> str:
-    """The id that a token has after crossing a loop edge (D3): its last part counts one up."""
+    """Return the id that a token has after crossing a loop edge (D3): its last part counts one up."""
     parent, slash, last = token_id.rpartition("/")
     if not slash:
         return str(int(last) + 1)
@@ -171,7 +181,7 @@ def next_generation(token_id: str) -> str:
 
 
 def retried(token_id: str, attempt: int) -> str:
-    """The id under which a step is tried again (D25); it is part of the step's key, not of the token's place."""
+    """Return the id under which a step is tried again (D25); it is part of the step's key, not of the token's place."""
     return f"{token_id}!{attempt}"
 
 
@@ -223,3 +233,5 @@ class Step:
     """Whether the row is inserted; else the open step with this id is ended."""
     receipted: bool = False
     """Whether its receipt was taken before it ran; steps that nothing runs get theirs when they are written."""
+    duration_ms: int = 0
+    """How long its node and its need took, of a new step that has ended. The runtime measures it."""

@@ -60,6 +60,7 @@ class Plan:
     definition_id: UUID | None = None
     definition_version: int = 0
     has_forms: bool = False
+    has_requirements: bool = False
     service_accounts: tuple[Principal, ...] = ()
     """The service accounts as which its steps act."""
 
@@ -98,6 +99,7 @@ def plan_of(
         definition_id,
         definition_version,
         has_forms=NodeKind.FORM in kinds,
+        has_requirements=NodeKind.REQUIREMENTS in kinds,
         service_accounts=_service_accounts(workflow),
     )
 

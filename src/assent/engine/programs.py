@@ -85,7 +85,7 @@ class Headers:
         self._names = sorted({name for template in parsed.values() for name in secrets_in(template)})
 
     def __call__(self, variables: Variables) -> dict[str, Any]:
-        """The parts of an effect's payload that say its headers."""
+        """Return the parts of an effect's payload that say its headers."""
         headers = {name: str(value) for name, value in self._plain(variables).items()}
         if not self._secret:
             return {"headers": headers}

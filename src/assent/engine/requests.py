@@ -134,6 +134,12 @@ def _is_needed_elsewhere(seating: SeatRules, seat: Seat, heir: Seat) -> Rejectio
     return None
 
 
+def seat_rules_of(run: "Run", request_id: UUID) -> SeatRules | Rejection:
+    """Return who may fill the seats of a request that can still be answered."""
+    found = open_request(run, request_id)
+    return found if isinstance(found, Rejection) else _seating(run, found[0])
+
+
 def _seating(run: "Run", request: ApprovalRequest) -> SeatRules:
     around = round_of(run.world.requests.values(), request.slot, request.generation)
     return SeatRules.of(run.world, run.plan.workflow.key, request, around)

@@ -7,13 +7,14 @@ on the other instances of the batch.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from uuid import UUID
 
 from assent.engine.consent import SLOT_LEFT
 from assent.engine.edges import choose, fire_join, join_is_complete, not_qualified
 from assent.engine.evolve import AUTOMATIC_KINDS, evolve
-from assent.engine.inputs import Advance, Decide, Input, Start
+from assent.engine.inputs import Advance, Decide, Input, Start, TimerDue
 from assent.engine.instance import (
     BRANCHING_KINDS,
     CONTROL,
@@ -37,9 +38,11 @@ from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
 from assent.model.job import Effect, TaskSpec
 from assent.model.mutation import KeyedEvent, Rejection
-from assent.model.outside_request import OutsideRequest
+from assent.model.outside_request import ClosedRequest, OutsideRequest
 
 CHAIN_STEPS_MAX: Final = 10
+EVENT_HOPS_MAX: Final = 50
+"""How many events may lead from one workflow to the next, without a person or a timer in between."""
 INPUT_BYTES_MAX: Final = 16_384
 """The input that a step keeps, as JSON."""
 
@@ -80,6 +83,8 @@ class Run:
     """Effects, each with the step that creates it."""
     asks: list[OutsideRequest] = field(default_factory=list)
     """Outside requests; each ends with its step, unless results end it before."""
+    closes: list[ClosedRequest] = field(default_factory=list)
+    """Outside requests that end before their step does: others take their place."""
     tasks: list[tuple[Step, TaskSpec]] = field(default_factory=list)
     """Background work for our workers, each with the step that submits it."""
     events: list[tuple[Step, KeyedEvent]] = field(default_factory=list)
@@ -87,6 +92,8 @@ class Run:
     stays: list[tuple[Token, Stay]] = field(default_factory=list)
     """Steps that rest on, with the next time that something is due."""
     outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
+    looked: set[UUID] = field(default_factory=set)
+    """The steps that have looked at their list of people since the present input."""
     _open: dict[Any, Step] = field(default_factory=dict)
 
     def perform(self, visit: Visit) -> Need | None:
@@ -107,7 +114,10 @@ class Run:
 
     def conclude(self, visit: Visit, verdict: Verdict) -> None:
         """Turn a verdict into a step, and the step into the instance's new position."""
-        if isinstance(verdict, Done):
+        if isinstance(verdict, Done) and verdict.creates and self._emits_for_ever(verdict):
+            message = f"more than {EVENT_HOPS_MAX} events led from workflow to workflow, without a person or a timer"
+            self._fail(visit, Failure("EVENT_HOPS_LIMIT", message))
+        elif isinstance(verdict, Done):
             self._done(visit, verdict)
         elif isinstance(verdict, Rest):
             self._rest(visit, verdict)
@@ -115,6 +125,15 @@ class Run:
             self._stay(visit, verdict)
         else:
             self._fail(visit, verdict)
+
+    def _emits_for_ever(self, done: Done) -> bool:
+        return self._hops >= EVENT_HOPS_MAX and any(isinstance(one, KeyedEvent) for one in done.creates)
+
+    @property
+    def _hops(self) -> int:
+        """How many events led here, the last of which ended a wait of this instance."""
+        hops: int = self.instance.context.get("_hops", 0)
+        return hops
 
     def ready_visit(self) -> Visit | None:
         """Return the visit of the token that goes on next; None when all rest."""
@@ -175,7 +194,7 @@ class Run:
             opened.resume_at = stay.resume_at
         else:
             self.stays.append((token, stay))
-        self._create(opened or self._step(visit, "pending", {}), stay.effects)
+        self._create(opened or self._step(visit, "pending", {}), stay.creates)
 
     def notify(self, token: Token, request: SeatedRequest, seats: list[Seat]) -> None:
         """Notify people who are asked now."""
@@ -191,9 +210,11 @@ class Run:
             elif isinstance(one, TaskSpec):
                 self.tasks.append((step, one))
             elif isinstance(one, KeyedEvent):
-                self.events.append((step, one))
+                self.events.append((step, replace(one, hops=self._hops + 1)))
             elif isinstance(one, OutsideRequest):
                 self.asks.append(one)
+            elif isinstance(one, ClosedRequest):
+                self.closes.append(one)
             elif isinstance(one, FormRequest):
                 self.world.forms[step.id] = one
             else:
@@ -214,6 +235,8 @@ class Run:
         sets = dict(done.sets)
         if node.node.waives_approval:
             sets["_waived"] = int(root_id(visit.token.id))
+        if self._hops and isinstance(self.current, Advance | Decide | TimerDue):
+            sets["_hops"] = 0
         if sets:
             output["set"] = sets
         if node.kind is NodeKind.PARALLEL_JOIN:
@@ -261,7 +284,7 @@ class Run:
         )
 
     def _leave(self, visit: Visit, edges: list[PlannedEdge]) -> None:
-        """A rejection on its way out of a slot ends what else goes on inside it (D20)."""
+        """End what else goes on inside a slot when a rejection leaves it (D20)."""
         if edges and edges[0].leaves_slot:
             self.cancel_tokens(
                 [token for token in self.instance.tokens.values() if token is not visit.token], SLOT_LEFT
@@ -342,7 +365,7 @@ class Run:
         del self._open[step.id]
 
     def _exclude_originators(self) -> None:
-        """A person whose work became part of what others are asked to approve no longer sits there."""
+        """Remove people from seats of requests whose content their work has become part of."""
         for request in list(self.world.requests.values()):
             relaxed = self.plan.nodes[request.node_id].node.config.get("separation", {})
             if request.status == "pending" and relaxed.get("originator") != "allowed":
@@ -357,7 +380,7 @@ class Run:
                 self._cancel(token, reason)
 
     def cancel_branch(self, token: Token, reason: str) -> None:
-        """End one token; where it was split, with everything that came of it."""
+        """End one token; where it was split, with all tokens from the split."""
         self.cancel_tokens(self.instance.descendants_of(token.id), reason)
         self._cancel(token, reason)
 
@@ -366,7 +389,7 @@ class Run:
         self._record(self._step(self.visit(token), "cancelled", {"reason": reason}))
 
     def skip(self, token: Token, edge: PlannedEdge, reason: str) -> None:
-        """An admin's way past a step: the edge is taken as if the step had chosen it."""
+        """Take an edge past a step, as if the step had chosen it; for administrators."""
         _leave_key_to_the_past(token)
         visit = self.visit(token)
         output = _output(edge.label, [edge], []) | {"reason": reason, "skipped_by": self.actor.id}
@@ -377,7 +400,7 @@ class Run:
             self.control("resume", status="running")
 
     def ask_again(self, token: Token, entity_version: int) -> None:
-        """A request became void while its token rested: the step has failed, and is tried again at once."""
+        """Fail the step whose request became void while its token rested, and try it again at once."""
         why = incident("APPROVAL_VOID", f"it was edited: version {entity_version}", token.node)
         self._finish(
             self.visit(token), "failed", _output(Outcome.ERROR, [], []) | {"error": why}, why["message"]
@@ -416,7 +439,7 @@ class Run:
         self.control("timeout", status="failed", incident=why, **output)
 
     def control(self, name: str, **output: Any) -> None:
-        """A step about the instance itself (D8, D25)."""
+        """Record a step about the instance itself (D8, D25)."""
         now = self.world.now
         token_id = f"ctl:{self.current.id if self.current else 'engine'}"
         node_id = f"ctl:{name}"
@@ -452,7 +475,7 @@ def _kept_input(given: Any) -> Any:
 
 
 def _leave_key_to_the_past(token: Token) -> None:
-    """The step that failed, or split the token, has the key of this place; what comes after it is another (D25)."""
+    """Give what comes next another key: the step that failed, or split the token, has the key of this place (D25)."""
     if token.state in ("failed", "split"):
         token.attempt += 1
 

@@ -11,6 +11,7 @@ from assent.engine.consent import round_of
 from assent.engine.instance import Instance, Token, root_id
 from assent.model.actor import Actor, Principal
 from assent.model.approval import ApprovalRequest, Delegation, Presence, RequestChanges, SeatedRequest
+from assent.model.document import DocumentRequirement, RequirementChange
 from assent.model.form import FormChanges, FormRequest
 from assent.model.mutation import Entity, actor_view, entity_view
 
@@ -28,6 +29,10 @@ class World:
     """The org's, read as `org`."""
     requests: dict[UUID, ApprovalRequest] = field(default_factory=dict)
     """Step → its approval request, of the present generation."""
+    requirements: dict[tuple[str, str], DocumentRequirement] = field(default_factory=dict)
+    """Subject and type → the document that the instance requires; only of workflows with such nodes."""
+    changed: list[RequirementChange] = field(default_factory=list)
+    """The moves of requirements, in order, to be written one after the other."""
     forms: dict[UUID, FormRequest] = field(default_factory=dict)
     """Step → its form; missing if no input is about it."""
     stored: dict[UUID, SeatedRequest] = field(default_factory=dict)
@@ -48,6 +53,7 @@ class World:
         trial = copy(self)
         trial.requests, trial.forms = dict(self.requests), dict(self.forms)
         trial.stored, trial.actors = dict(self.stored), dict(self.actors)
+        trial.requirements, trial.changed = dict(self.requirements), list(self.changed)
         return trial
 
     def actor_of(self, principal: Principal) -> Actor:
@@ -65,6 +71,12 @@ class World:
     def load_forms(self, forms: Mapping[UUID, FormRequest]) -> None:
         self.forms.update(forms)
         self.stored.update(forms)
+
+    def change(self, requirement: DocumentRequirement) -> None:
+        """Replace a requirement by its new value."""
+        before = self.requirements.get(requirement.place)
+        self.requirements[requirement.place] = requirement
+        self.changed.append(RequirementChange(before, requirement))
 
     def put(self, asked: SeatedRequest) -> None:
         """Replace a request or a form by its new value."""

@@ -11,7 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 
 from assent.app import App
-from assent.effects.settings import CallbackSettings
+from assent.effects.settings import CallbackSettings, DecisionLinkSettings
 from assent.http.context import Services, Transaction
 from assent.http.errors import handle_errors
 from assent.http.middleware import ANY, AccessLog, AllowedHosts, LimitsMiddleware, TracingMiddleware
@@ -21,18 +21,23 @@ from assent.http.routes import (
     approvals,
     audit,
     chains,
+    comments,
+    decision_links,
     definitions,
     delegations,
+    documents,
     drafts,
     entities,
     entity_history,
     event_sources,
     events,
+    filters,
     forms,
     health,
     inbox,
     instances,
     keys,
+    mails,
     members,
     operations,
     org,
@@ -40,9 +45,12 @@ from assent.http.routes import (
     roles,
     rules,
     secrets,
+    services,
     streams,
     tasks,
     templates,
+    uploads,
+    verbs,
 )
 from assent.http.routes.readable import ReadObject, show_again
 from assent.http.routing import Route
@@ -58,9 +66,18 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     entities.router,
     entity_history.router,
     approvals.router,
+    comments.router,
     events.router,
     outside_requests.router,
+    outside_requests.workflow,
+    documents.router,
+    documents.downloads,
+    documents.requirements,
+    documents.codes,
+    uploads.router,
+    verbs.router,
     inbox.router,
+    decision_links.router,
     delegations.router,
     chains.router,
     forms.router,
@@ -73,8 +90,12 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     event_sources.router,
     secrets.router,
     secrets.signing,
+    services.router,
     org.router,
+    mails.router,
+    mails.preferences,
     rules.router,
+    filters.router,
     tasks.router,
     audit.router,
     operations.router,
@@ -116,9 +137,12 @@ READERS: Final[Mapping[str, ReadObject]] = {
     "entity": _read_entity,
     "instance": lambda tx, name: instances.read_instance(tx, UUID(name)),
     "approval": lambda tx, name: approvals.read_approval(tx, UUID(name)),
+    "question": lambda tx, name: comments.read_question_of_caller(tx, UUID(name)),
     "form": lambda tx, name: forms.read_visible_form(tx, UUID(name)),
     "task": lambda tx, name: tasks.read_visible_task(tx, UUID(name)),
     "definitions": _read_definitions,
+    "document": lambda tx, name: documents.read_visible_document(tx, UUID(name)),
+    "requirement": lambda tx, name: documents.read_visible_requirement(tx, UUID(name)),
 }
 """How the objects that a kept reply shows are read again."""
 
@@ -133,14 +157,15 @@ def create_app(
     database: Database,
     settings: HttpSettings | None = None,
     callbacks: CallbackSettings | None = None,
+    links: DecisionLinkSettings | None = None,
 ) -> FastAPI:
     """Return the HTTP application on an open database, which the caller closes."""
     settings = settings or HttpSettings()
-    callbacks = callbacks or CallbackSettings()
+    callbacks, links = callbacks or CallbackSettings(), links or DecisionLinkSettings()
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)
-    door.state.services = Services(app, database, settings, callbacks, partial(show_again, READERS))
+    door.state.services = Services(app, database, settings, callbacks, partial(show_again, READERS), links)
     return door
 
 

@@ -5,8 +5,8 @@ SELECT i.org_id, i.id, i.version
   JOIN assent.workflow_instances i ON i.org_id = asked.org_id AND i.id = asked.id;
 
 -- name: look_at_inboxes
--- For each user, the number of open seats of their own and of their delegators, and the newest. It is one read of the
--- index of open seats for each user; a stream that sees a change reads the inbox itself.
+-- For each user, the number of open seats of their own and of their delegators, and the newest, with the questions to them.
+-- It is one read of two indexes for each user; a stream that sees a change reads the inbox itself.
 SELECT asked.org_id, asked.user_id, asked.partition_id, sum(open.seats)::bigint AS seats, max(open.newest) AS newest
   FROM unnest($1::text[], $2::text[], $4::text[]) AS asked (org_id, user_id, partition_id)
  CROSS JOIN LATERAL (
@@ -21,5 +21,10 @@ SELECT asked.org_id, asked.user_id, asked.partition_id, sum(open.seats)::bigint 
     WHERE s.org_id = asked.org_id AND s.user_id = people.user_id AND s.status = 'open'
       AND (asked.partition_id IS NULL OR asked.partition_id = (
             SELECT i.partition_id FROM assent.workflow_instances i
-             WHERE i.org_id = s.org_id AND i.id = s.instance_id))) AS open
+             WHERE i.org_id = s.org_id AND i.id = s.instance_id))
+    UNION ALL
+   SELECT count(*), max(c.id::text) FROM assent.comments c
+    WHERE c.org_id = asked.org_id AND c.asks = asked.user_id AND people.user_id = asked.user_id AND c.kind = 'question'
+      AND c.answered_at IS NULL AND c.closed_at IS NULL
+      AND (asked.partition_id IS NULL OR asked.partition_id = c.partition_id)) AS open
  GROUP BY asked.org_id, asked.user_id, asked.partition_id;

@@ -10,7 +10,8 @@ from fastapi import Request
 
 from assent.app import App
 from assent.effects.callbacks import callbacks_of
-from assent.effects.settings import CallbackSettings
+from assent.effects.decision_links import decision_links_of
+from assent.effects.settings import CallbackSettings, DecisionLinkSettings
 from assent.http.auth.callers import Caller, SignIn
 from assent.http.auth.throttle import Rates, SignInThrottle
 from assent.http.changes import ChangeFeed
@@ -20,6 +21,7 @@ from assent.model.actor import Actor, By, Origin, Reader
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
 from assent.operations.metrics_page import MetricsPage
+from assent.people.members import lock_grants
 from assent.runtime import rights
 from assent.runtime.core import Core
 from assent.runtime.readers import reader_of
@@ -36,13 +38,14 @@ T = TypeVar("T")
 class Services:
     """What all requests of a server share."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         app: App,
         database: Database,
         settings: HttpSettings,
         callbacks: CallbackSettings,
         show_again: "ShowAgain",
+        links: DecisionLinkSettings | None = None,
     ) -> None:
         self.app = app
         self.show_again = show_again
@@ -52,6 +55,7 @@ class Services:
         self.sign_in = SignIn(database, settings)
         self.rates = Rates(settings, database.clock)
         self.callbacks = callbacks_of(callbacks)
+        self.links = decision_links_of(links) if links is not None else None
         self.sign_in_throttle = SignInThrottle(self.rates)
         self.changes = ChangeFeed(database)
         self.metrics = MetricsPage(database)
@@ -220,12 +224,28 @@ class Transaction(RequestContext):
         """The runtime in this transaction, for what the caller reads."""
         return self.runtime.on(CallerDatabase(self.database, self.connection, self.org_id))
 
+    def note_done(self) -> None:
+        """Note that the command was committed, if it was in a group: what fails from here on does not undo it."""
+        if self.stack is not None:
+            self.request.state.is_done = True
+
     async def begin_reading(self) -> None:
         """Begin a transaction for the reply if the command was committed in a group; else do nothing."""
+        self.note_done()
         if self.stack is not None and self.begun is None:
-            self.request.state.is_done = True
             reading = self.database.transaction(self.org_id, plans="kept", read_only=True)
             self.begun = await self.stack.enter_async_context(reading)
+
+    async def lock_grants(self) -> None:
+        """Wait until no other transaction of the org gives or takes rights, then read the caller's own again.
+
+        Rights that were taken between the sign-in and the lock give nothing away any more.
+        """
+        await lock_grants(self.connection, self.org_id)
+        caller = await self.services.sign_in.again(self.connection, self.caller)
+        if isinstance(caller, Rejection):
+            raise Refused(caller)
+        self.caller, self.runtime = caller, self.runtime.by(caller.actor)
 
     async def reader(self) -> Reader:
         """Return what the caller may see in lists."""

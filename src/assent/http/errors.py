@@ -107,7 +107,7 @@ async def _outcome_unknown(request: Request, error: Any) -> Response:
     if request.method in ("GET", "HEAD") or _is_done(request):
         return await _failed(
             request, StoreError(str(error))
-        )  # a read changes nothing, whatever became of its commit
+        )  # a read changes nothing, whether its COMMIT succeeded or not
     about = {"path": request.url.path, "org_id": error.org_id, "audit_id": str(error.audit_id or "")}
     _log.error("the outcome of a command is unknown", extra=about)
     rejection = rejection_from(error)

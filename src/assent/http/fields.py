@@ -37,6 +37,11 @@ NamePath = Annotated[str, Path(max_length=NAME_LENGTH_MAX), AfterValidator(_visi
 NameQuery = Annotated[
     str | None, Query(max_length=NAME_LENGTH_MAX), AfterValidator(lambda text: text and _without_nul(text))
 ]
+SavedQuery = Annotated[
+    str | None,
+    Query(max_length=NAME_LENGTH_MAX, description="The name of a saved filter, in place of one."),
+    AfterValidator(lambda text: text and _without_nul(text)),
+]
 NamesQuery = Annotated[list[ShortText] | None, Query(max_length=20)]
 
 _FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)

@@ -1,6 +1,7 @@
 """Middleware: limits of size, security headers, spans, the access log and the names of the server."""
 
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
@@ -20,6 +21,11 @@ _log = logging.getLogger(__name__)
 PATH_LENGTH_MAX: Final = 500
 ANY: Final = "*"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+_FILES: Final = (
+    ("PUT", re.compile(r"/api/documents/[^/]+/versions$")),
+    ("POST", re.compile(r"/uploads/[^/]+/[^/]+$")),
+)
+"""The routes whose bodies are files."""
 _CLOSE: Final = {"connection": "close"}
 _HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 _OF_PAGES: Final = [
@@ -31,7 +37,10 @@ _OF_PAGES: Final = [
 
 
 class LimitsMiddleware:
-    """Refuses bodies above a size, by their header and by their bytes, and forbids caching of replies."""
+    """Refuses bodies above a size, by their header and by their bytes, and forbids caching of replies.
+
+    Files are left to their routes, which read them after the sign-in and up to a limit of their own.
+    """
 
     def __init__(self, app: ASGIApp, request_bytes_max: int) -> None:
         self._app = app
@@ -42,17 +51,18 @@ class LimitsMiddleware:
             await self._app(scope, receive, send)
             return
         send_uncached = _uncached(send)
-        if (rejection := self._refusal(dict(scope["headers"]))) is not None:
+        takes_file = _takes_file(scope)
+        if (rejection := self._refusal(dict(scope["headers"]), takes_file=takes_file)) is not None:
             reply = problem_reply(rejection, scope["path"], headers=_CLOSE)
             await reply.response()(scope, receive, send_uncached)
             return
-        await self._app(scope, self._counted(receive), send_uncached)
+        await self._app(scope, receive if takes_file else self._counted(receive), send_uncached)
 
     @property
     def _message(self) -> str:
         return f"a request may have {self._bytes_max:,} bytes"
 
-    def _refusal(self, headers: Mapping[bytes, bytes]) -> Rejection | None:
+    def _refusal(self, headers: Mapping[bytes, bytes], *, takes_file: bool) -> Rejection | None:
         announced = headers.get(b"content-length")
         if announced is None:
             return None
@@ -60,6 +70,8 @@ class LimitsMiddleware:
             # Two lengths: a proxy that uses the other one would pass us a part of another caller's request.
             message = "expected Content-Length or Transfer-Encoding, found both"
             return Rejection("BAD_REQUEST", message)
+        if takes_file:
+            return None
         is_more = len(announced) > len(str(self._bytes_max)) or (
             announced.isdigit() and int(announced) > self._bytes_max
         )
@@ -78,6 +90,10 @@ class LimitsMiddleware:
             return message
 
         return counted
+
+
+def _takes_file(scope: Scope) -> bool:
+    return any(scope["method"] == method and place.search(scope["path"]) for method, place in _FILES)
 
 
 def _is_page(headers: Sequence[tuple[bytes, bytes]]) -> bool:
@@ -156,9 +172,12 @@ def _about_request(scope: Scope) -> dict[str, Any]:
 
 
 def _logged_path(scope: Scope) -> str:
-    """Return the path without the token of a callback, which is a credential."""
+    """Return the path without the token of a callback or a link, which is a credential."""
     path: str = scope["path"]
-    return "/callbacks/…" if path.startswith("/callbacks/") else path[:PATH_LENGTH_MAX]
+    for tokens in ("/callbacks/", "/decide/", "/uploads/", "/downloads/"):
+        if path.startswith(tokens):
+            return f"{tokens}…"
+    return path[:PATH_LENGTH_MAX]
 
 
 class AllowedHosts:

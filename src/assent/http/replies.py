@@ -5,7 +5,7 @@ command, so there is never one without the other, and concurrent requests under 
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
@@ -56,11 +56,6 @@ def reply_with(
 ) -> Reply[B]:
     """Return a reply with a body."""
     return Reply(status, body.model_dump_json(), headers or {}, about=about)
-
-
-def reply_with_list(bodies: Sequence[B]) -> Reply[list[B]]:
-    """Return a reply with a list of bodies."""
-    return Reply(200, f"[{','.join(body.model_dump_json() for body in bodies)}]")
 
 
 @dataclass(frozen=True, slots=True)

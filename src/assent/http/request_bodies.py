@@ -6,6 +6,8 @@ most of a second. So brackets and commas outside of texts are counted first, whi
 
 import json
 import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, Final, Never
 
@@ -13,11 +15,16 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from assent.documents.files import OCTETS, NewFile
 from assent.http.problems import RefusedByHttp
 from assent.model.canonical import DEPTH_MAX as DATA_DEPTH_MAX
 from assent.model.mutation import Refused, Rejection
 from assent.model.parse import shown
 
+MORE_TIME: Final = "assent.more_time"
+"""Where the scope of a request has the function that gives its body the time limit of a body once more."""
+TYPE_LENGTH_MAX: Final = 200
+BYTES_PER_BODY_TIME: Final = 65_536
 DEPTH_MAX: Final = DATA_DEPTH_MAX + 16
 """The levels of data, and of the objects around it."""
 
@@ -41,6 +48,48 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
         raise HTTPException(400, "the caller closed the connection before the body was complete") from None
     request._body = bytes(found)
     return request._body
+
+
+def file_of(request: Request, name: str | None) -> NewFile:
+    """Return what a request says of the file that is its body."""
+    return NewFile(name, request.headers.get("content-type", "")[:TYPE_LENGTH_MAX].strip() or OCTETS)
+
+
+@contextmanager
+def closing_refused() -> Iterator[None]:
+    """Have a refusal close the connection: the rest of the file is not read."""
+    try:
+        yield
+    except RefusedByHttp:
+        raise
+    except Refused as refused:
+        raise RefusedByHttp(refused.rejection, connection="close") from refused
+
+
+async def file_parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
+    """Yield a body as it comes; raise `Refused` before a byte is read if it announces more than `bytes_max`.
+
+    A connection of our server gives a body a time for each part of a size, so that a large file on a slow line comes
+    through, and a client that sends a byte a second does not.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced[:20]) > bytes_max:
+        raise Refused(Rejection("FILE_TOO_LARGE", f"a file may have {bytes_max:,} bytes", ("content",)))
+    extend: Callable[[], None] = request.scope.get(MORE_TIME, _no_more_time)
+    taken = 0
+    try:
+        async for part in request.stream():
+            taken += len(part)
+            if taken >= BYTES_PER_BODY_TIME:
+                taken = 0
+                extend()
+            yield part
+    except ClientDisconnect:
+        raise HTTPException(400, "the caller closed the connection before the file was complete") from None
+
+
+def _no_more_time() -> None:
+    """Do nothing: another server has times of its own."""
 
 
 def is_json(request: Request) -> bool:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
@@ -26,10 +27,13 @@ from assent.http.context import RequestContext, services_of
 from assent.http.problems import documented, problem_reply
 from assent.http.refusals import note_command
 from assent.http.replies import RepeatKey, Reply, reply_with
-from assent.http.request_bodies import is_json, read_body, read_json
+from assent.http.request_bodies import closing_refused, file_of, file_parts, is_json, read_body, read_json
 from assent.http.settings import RateClass
 from assent.model.mutation import Refused, Rejection
+from assent.model.problems import did_you_mean
 from assent.people.api_keys import Scope
+from assent.runtime.core import OrgScope
+from assent.runtime.file_commands import receive_file
 from assent.store.commit import CommitProof
 from assent.store.database import Connection
 from assent.store.errors import OutcomeUnknown
@@ -40,6 +44,9 @@ Check = Callable[[Request], Awaitable[None]]
 """Raises `Refused` for a request that goes no further."""
 NO_NAMES: Final[Names] = MappingProxyType({})
 NO_RESPONSES: Final[Mapping[int | str, dict[str, Any]]] = MappingProxyType({})
+FILE_CONTENT: Final[dict[str, Any]] = {
+    "*/*": {"schema": {"type": "string", "format": "binary"}, "example": "%PDF-1.7 …"}
+}
 _BODIES: Final = ("body", "data")
 """The parameters of handlers that are the body of the request."""
 
@@ -58,6 +65,10 @@ class Admission:
     """Checks the bytes of the body, such as a signature."""
     takes_documents: bool = False
     """Whether a body may be as large as the server allows."""
+    takes_file: bool = False
+    """Whether the body is a file, which the handler reads as it comes."""
+    refuses_unknown: bool = False
+    """Whether a query parameter that the route does not have is refused. A misspelled filter would show everything."""
 
 
 OPEN: Final = Admission()
@@ -70,21 +81,41 @@ class Route(APIRoute):
         handle = super().get_route_handler()
         admission: Admission = getattr(self.endpoint, "admission", OPEN)
         takes_json = self.body_field is not None
+        known = _query_parameters(self.dependant)
 
         async def admit_and_handle(request: Request) -> Response:
             await admission.admit(request)
-            if request.method not in ("GET", "HEAD"):
+            if admission.refuses_unknown:
+                _refuse_unknown(request, known)
+            if request.method not in ("GET", "HEAD") and not admission.takes_file:
                 settings = services_of(request).settings
                 large, small = settings.request_bytes_max, settings.small_request_bytes_max
                 takes_documents = admission.takes_documents and takes_json
                 body = await read_body(request, large if takes_documents else min(large, small))
                 if admission.verify is not None:
                     await admission.verify(request)
-                if body and takes_json and is_json(request):
+                if body and takes_json and is_json(request) and not hasattr(request, "_json"):
                     request._json = read_json(body, settings.request_elements_max)
             return await handle(request)
 
         return admit_and_handle
+
+
+def _query_parameters(dependant: Dependant) -> frozenset[str]:
+    """Return the names of the query parameters that a route takes, those of its dependencies included."""
+    own = (field.alias for field in dependant.query_params)
+    return frozenset(own).union(*map(_query_parameters, dependant.dependencies))
+
+
+def _refuse_unknown(request: Request, known: frozenset[str]) -> None:
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        name = unknown[0]
+        takes = f"takes {', '.join(sorted(known))}" if known else "takes no parameters"
+        hint = did_you_mean(name, known) or f"{request.url.path} {takes}"
+        raise Refused(
+            Rejection("UNKNOWN_KEY", f"`{name}` is not a parameter here", ("query", name), hint=hint)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +165,19 @@ class Operation:
             await _note(context, rejection)
         return reply.response(_root_path(context))
 
+    async def upload(self, context: RequestContext, check: "CheckUpload", **arguments: Any) -> Response:
+        """Check a command, take its file in, and call its handler with it. No transaction is open while bytes flow.
+
+        Under an `Idempotency-Key` the hash of the bytes stands for them.
+        """
+        request, scope = context.request, context.org_runtime().scope
+        with closing_refused():
+            bytes_max = await check(scope, arguments)
+            described = file_of(request, arguments.get("name"))
+            async with receive_file(scope, file_parts(request, bytes_max), described, bytes_max) as file:
+                request._body = file.sha256.encode()
+                return await self.command(context, file=file, **arguments)
+
     async def _attempt(  # noqa: PLR0913, PLR0917
         self,
         context: RequestContext,
@@ -177,6 +221,10 @@ class Operation:
         is_stale = rejection.code == "VERSION_CONFLICT" and context.condition is not None
         path = context.request.url.path
         return problem_reply(rejection, path, names=self.names, status=412 if is_stale else None)
+
+
+CheckUpload = Callable[[OrgScope, Mapping[str, Any]], Awaitable[int]]
+"""Returns how many bytes a file may have; raises `Refused` for a command that would be refused without its file."""
 
 
 async def _run_until_known(run: Callable[[], Awaitable[Reply[Any]]]) -> Reply[Any]:
@@ -225,7 +273,9 @@ class Router(APIRouter):
 
         def register(handler: H) -> H:
             operation = Operation(handler, 200, NO_NAMES, owner_for, takes_context=_takes_context(handler))
-            admission = Admission(_admit(scope, rate), takes_documents=self._takes_documents)
+            admission = Admission(
+                _admit(scope, rate), takes_documents=self._takes_documents, refuses_unknown=True
+            )
             endpoint = _endpoint(handler, operation.query, context_of_query, admission)
             self._add(path, method, handler, endpoint, errors, options)
             return handler
@@ -255,11 +305,38 @@ class Router(APIRouter):
 
         def register(handler: H) -> H:
             operation = Operation(handler, status, names, owner_for, grouped)
-            admission = Admission(_admit(scope, rate), verify, self._takes_documents)
+            admission = Admission(_admit(scope, rate), verify, self._takes_documents, refuses_unknown=True)
             endpoint = _endpoint(handler, operation.command, context_of_command, admission)
             self._add(
                 path, method, handler, endpoint, (*errors, 413, 422), {"status_code": status, **options}
             )
+            return handler
+
+        return register
+
+    def upload(  # noqa: PLR0913
+        self,
+        path: str,
+        *,
+        scope: Scope,
+        rate: RateClass,
+        check: CheckUpload,
+        method: str = "PUT",
+        status: int = 201,
+        errors: Sequence[int] = (),
+        **options: Any,
+    ) -> Callable[[H], H]:
+        """Register a command whose body is a file: its handler gets the `file` that came."""
+
+        def register(handler: H) -> H:
+            operation = Operation(handler, status, NO_NAMES)
+            run = partial(operation.upload, check=check)
+            admission = Admission(_admit(scope, rate), takes_file=True, refuses_unknown=True)
+            endpoint = _endpoint(handler, run, context_of_command, admission, leaves=("file",))
+            body = {"requestBody": {"required": True, "content": FILE_CONTENT}}
+            options.setdefault("openapi_extra", body)
+            options["status_code"] = status
+            self._add(path, method, handler, endpoint, (*errors, 400, 409, 413, 422, 503), options)
             return handler
 
         return register
@@ -295,7 +372,6 @@ class Router(APIRouter):
     ) -> None:
         taken = inspect.signature(handler).parameters
         sent = (400, 413) if not taken.keys().isdisjoint(_BODIES) else ()
-        invalid = (422,) if len(taken) > 1 else ()
         own = options.pop("responses", {})
         self.add_api_route(
             path,
@@ -303,7 +379,7 @@ class Router(APIRouter):
             methods=[method],
             name=handler.__name__,
             response_model=_model_of(handler),
-            responses={**own, **documented(*errors, *sent, *invalid)},
+            responses={**own, **documented(*errors, *sent, 422)},
             **options,
         )
 
@@ -312,8 +388,13 @@ def _admit(scope: Scope, rate: RateClass) -> Check:
     return partial(admit_caller, scope=scope, rate=rate)
 
 
-def _endpoint(handler: Handler, run: Handler, context: Handler, admission: Admission) -> Handler:
-    """Return the function that FastAPI calls: it takes what the handler takes, with the context for the transaction."""
+def _endpoint(
+    handler: Handler, run: Handler, context: Handler, admission: Admission, leaves: Sequence[str] = ()
+) -> Handler:
+    """Return the function that FastAPI calls: it takes what the handler takes, with the context for the transaction.
+
+    What it `leaves` is not of the request: the operation gives it to the handler.
+    """
 
     async def endpoint(context: RequestContext, **arguments: Any) -> Response:
         response: Response = await run(context, **arguments)
@@ -322,7 +403,9 @@ def _endpoint(handler: Handler, run: Handler, context: Handler, admission: Admis
     _, *parameters = inspect.signature(handler).parameters.values()
     depends = Annotated[RequestContext, Depends(context)]
     first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=depends)
-    rest = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    rest = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters if each.name not in leaves
+    ]
     endpoint.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
     endpoint.__name__, endpoint.__doc__ = handler.__name__, handler.__doc__
     endpoint.admission = admission  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from assent.http.changes import ChangeFeed
 from assent.http.middleware import ANY, AllowedHosts, hosts_of
+from assent.http.request_bodies import MORE_TIME
 from assent.http.settings import HttpSettings
 from assent.worker.supervisor import Supervisor
 
@@ -93,6 +94,10 @@ class ClientConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if (
+            getattr(self, "scope", None) is not None
+        ):  # of the request that has begun, whose handler runs after this
+            self.scope[MORE_TIME] = self._give_more_time  # type: ignore[typeddict-unknown-key]
         self._watch()
 
     def on_response_complete(self) -> None:
@@ -115,6 +120,12 @@ class ClientConnection(H11Protocol):
         self._all.note(self, phase)
         if phase is not None and not self.transport.is_closing():
             self._timer = self.loop.call_later(self._all.timeouts_s[phase], self._close)
+
+    def _give_more_time(self) -> None:
+        """Begin the time limit of a body again: a part of a file has come."""
+        if self._phase == "body" and not self.transport.is_closing():
+            self._stop_timer()
+            self._timer = self.loop.call_later(self._all.timeouts_s["body"], self._close)
 
     def _close(self) -> None:
         """Close; a reply in the buffer has a few seconds to be sent."""
@@ -144,6 +155,12 @@ class CannotListen(Exception):
 
 
 class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen with the full backlog again: what asyncio was given is how many connections it accepts in a row."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(BACKLOG)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the caller: the supervisor has to stop as well."""
@@ -170,7 +187,7 @@ class Serving:
             access_log=False,
             server_header=False,
             lifespan="off",
-            backlog=BACKLOG,
+            backlog=1,  # so that processes which share the socket share its connections
             proxy_headers=bool(settings.trusted_proxies),
             forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=settings.grace_period_s,

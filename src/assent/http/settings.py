@@ -65,6 +65,8 @@ class HttpSettings(EnvironmentSettings):
     rate_reads_per_minute: int = number(6_000, 0, 1_000_000)
     rate_checks_per_minute: int = number(60, 0, 1_000_000)
     """Checks of definitions, which compile their sources."""
+    rate_uploads_per_minute: int = number(120, 0, 1_000_000)
+    """Files that are handed in and links that are opened by one link, and by one address."""
     rate_failed_sign_ins_per_minute: int = number(60, 0, 1_000_000)
     """By one address, requests without credentials too; beyond it, credentials are not checked."""
     idempotency_keep_hours: int = number(24, 1, 8_760)
@@ -144,4 +146,4 @@ def _key_problems(key: str, algorithm: str) -> Iterator[Problem]:
         )
 
 
-RateClass = Literal["workflows", "entities", "reads", "checks", "sign_ins"]
+RateClass = Literal["workflows", "entities", "reads", "checks", "uploads", "sign_ins"]

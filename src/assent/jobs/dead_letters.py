@@ -7,6 +7,7 @@ from uuid import UUID
 
 from assent.jobs.job import JobKind
 from assent.model.mutation import Refused, Rejection
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
@@ -31,10 +32,11 @@ def log_dead(kind: str, job: Row, what: str, code: str | None, error: str | None
 
 
 async def list_open(
-    connection: Connection, org_id: str, kind: JobKind, limit: int
+    connection: Connection, org_id: str, kind: JobKind, limit: int, partition_id: str | None = None
 ) -> list[Mapping[str, Any]]:
-    """Return the jobs of a kind that have not ended, the oldest first."""
-    return [dict(row) for row in await connection.fetch(_SQL.list_open_jobs, kind, org_id, limit)]
+    """Return the jobs of a kind that have not ended, the oldest first; of one partition, where one is named."""
+    rows = await connection.fetch(_SQL.list_open_jobs, kind, org_id, limit, partition_id)
+    return [dict(row) for row in rows]
 
 
 async def revive(
@@ -50,7 +52,7 @@ async def revive(
     found: JobKind = row["kind"]
     if row["awaited"]:
         raise Refused(awaited_rejection(found, job_id))
-    await connection.execute(_SQL.revive_jobs, org_id, found, job_id, None)
+    await connection.execute(_SQL.revive_jobs, org_id, found, job_id, None, None)
     return found
 
 
@@ -61,12 +63,18 @@ def awaited_rejection(kind: str, job_id: UUID) -> Rejection:
     return Rejection(f"{kind.upper()}_WAS_AWAITED", message, (f"{kind}_id",), hint=hint)
 
 
-async def revive_all(connection: Connection, org_id: str, kind: JobKind, lane: str | None = None) -> int:
-    """Return every dead job of a kind, or of one of its lanes, to the queue; return how many there were.
+async def revive_all(
+    connection: Connection,
+    org_id: str,
+    kind: JobKind,
+    lane: str | None = None,
+    partition_id: str | None = None,
+) -> int:
+    """Return every dead job of a kind, or of one of its lanes or a partition, to the queue; return how many there were.
 
     Those that a step waited for stay: their steps are retried instead.
     """
-    revived: int = await connection.fetchval(_SQL.revive_jobs, org_id, kind, None, lane)
+    revived: int = await connection.fetchval(_SQL.revive_jobs, org_id, kind, None, lane, partition_id)
     return revived
 
 
@@ -79,4 +87,4 @@ async def discard(connection: Connection, org_id: str, job_id: UUID) -> JobKind 
 async def resolve_of_instances(connection: Connection, instances: Sequence[tuple[str, UUID]]) -> None:
     """Mark dead jobs as resolved that steps of these instances awaited: the instances have gone on without them."""
     if instances:
-        await connection.execute(_SQL.resolve_awaited_jobs, *map(list, zip(*instances, strict=True)))
+        await put(connection, _SQL.resolve_awaited_jobs, *map(list, zip(*instances, strict=True)))

@@ -1,6 +1,7 @@
 """A job: what a claimed one is, how an attempt at it ends, and what follows from that. Pure.
 
 done                                                 → done
+waits for its subtasks, or for an outside system     → blocked, background
 failed, and may be tried again                       → retrying, with the time of the next attempt
 failed for good, or attempts used up                 → dead
 outcome unknown (ambiguous), and it must not repeat  → dead
@@ -81,10 +82,22 @@ class Failed:
     retry_after: timedelta | None = None
     """How long to wait, where the job or its receiver asks for that."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    error_type: str | None = None
+    """The type of the exception, where one was raised."""
+    stack_trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended(Succeeded):
+    """The attempt ended well, and the job has not: it waits for its subtasks, or for an outside system."""
+
+    status: Literal["blocked", "background"] = "blocked"
+    timeout: timedelta | None = None
+    """How long it may wait; without it, for as long as it takes."""
 
 
 JobOutcome = Succeeded | Failed
-NextStatus = Literal["done", "retrying", "dead"]
+NextStatus = Literal["done", "retrying", "dead", "blocked", "background"]
 Claimed = TypeVar("Claimed", bound=ClaimedJob)
 
 
@@ -114,7 +127,7 @@ class AttemptResult(Generic[Claimed]):
     outcome: JobOutcome
     status: NextStatus
     retry_after: timedelta | None = None
-    """How long to wait before the next attempt, by the database's clock."""
+    """How long to wait before the next attempt, by the database's clock; in the background, how long at most."""
     output: Any = None
     """What is kept of what came out of it."""
     error: str | None = None
@@ -123,11 +136,13 @@ class AttemptResult(Generic[Claimed]):
     @property
     def has_ended(self) -> bool:
         """Whether the job has ended with this attempt."""
-        return self.status != "retrying"
+        return self.status in {"done", "dead"}
 
 
 def next_state(claimed: Claimed, outcome: JobOutcome, policy: RetryPolicy) -> AttemptResult[Claimed]:
     """Return what is to be written about this attempt."""
+    if isinstance(outcome, Suspended):
+        return AttemptResult(claimed, outcome, outcome.status, outcome.timeout, output=outcome.result)
     if isinstance(outcome, Succeeded):
         return AttemptResult(claimed, outcome, "done", output=outcome.result)
     error = clean_error_text(outcome.message)

@@ -7,22 +7,25 @@ SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin'
        set_config('idle_in_transaction_session_timeout', $1, true);
 
 -- name: find_lanes
--- Lanes in which jobs of a kind wait, by org, lane and priority, from one on, and whether one of the jobs is due: each costs
--- a look into the index, however many wait there. Each row says also whether a suspect is due, in any lane.
+-- Lanes in which jobs of a kind wait, by org, lane and priority, from one on, and when the first job of each is due: each
+-- costs a look into the index, however many wait there. Jobs of before $6 are not looked at; so the index is not read where
+-- it holds entries of jobs that were claimed, which stay there as long as another session has a snapshot of that time. Each
+-- row says also whether a suspect is due, in any lane.
 WITH RECURSIVE lane AS (
   (SELECT org_id, lane, priority, run_at, 1 AS n FROM assent.jobs
     WHERE kind = $1 AND status IN ('queued', 'retrying') AND (org_id, lane, priority) > ($2, $3, $4::smallint)
+      AND run_at >= $6
     ORDER BY org_id, lane, priority, run_at LIMIT 1)
   UNION ALL
   SELECT following.org_id, following.lane, following.priority, following.run_at, lane.n + 1
     FROM lane CROSS JOIN LATERAL (
       SELECT j.org_id, j.lane, j.priority, j.run_at FROM assent.jobs j
        WHERE j.kind = $1 AND j.status IN ('queued', 'retrying')
-         AND (j.org_id, j.lane, j.priority) > (lane.org_id, lane.lane, lane.priority)
+         AND (j.org_id, j.lane, j.priority) > (lane.org_id, lane.lane, lane.priority) AND j.run_at >= $6
        ORDER BY j.org_id, j.lane, j.priority, j.run_at LIMIT 1) AS following
    WHERE lane.n < $5
 )
-SELECT org_id, lane, priority, run_at <= assent.now() AS is_due,
+SELECT org_id, lane, priority, run_at, run_at <= assent.now() AS is_due,
        EXISTS (SELECT FROM assent.jobs WHERE kind = $1 AND status IN ('queued', 'retrying') AND suspect
                   AND run_at <= assent.now()) AS has_suspects
   FROM lane;
@@ -34,15 +37,27 @@ SELECT org_id, lane, priority FROM assent.jobs
    AND ($2::text[] IS NULL OR lane = ANY ($2))
  ORDER BY run_at, org_id, id LIMIT 1;
 
--- name: lock_claims
--- One claim of a kind at a time, of the kinds whose lanes have a limit.
-SELECT pg_advisory_xact_lock(hashtextextended('assent.jobs.' || $1::text, 3));
+-- name: lock_lanes
+-- Locks lanes of a kind in which fewer than $3 jobs run, in the order in which they are given, until it has $4 of them. Lanes
+-- in which another claim is being made are passed over. The answer says which it has, and in how many there was room.
+WITH busy AS (
+  SELECT lane, count(*) AS number FROM assent.jobs WHERE kind = $1 AND status = 'running' GROUP BY lane
+), open AS MATERIALIZED (
+  SELECT w.lane, min(w.place) AS place
+    FROM unnest($2::text[]) WITH ORDINALITY AS w (lane, place) LEFT JOIN busy b USING (lane)
+   WHERE coalesce(b.number, 0) < $3 GROUP BY w.lane
+)
+SELECT ARRAY(
+         -- OFFSET 0 keeps the locks above the order: below it, every lane would be locked.
+         SELECT lane FROM (SELECT lane FROM open ORDER BY place OFFSET 0) AS wanted
+          WHERE pg_try_advisory_xact_lock(hashtextextended(format('assent.jobs.%s.%s', $1, lane), 3)) LIMIT $4) AS held,
+       (SELECT count(*) FROM open) AS open;
 
 -- name: claim_jobs
 -- Claims jobs of a kind that are due for a worker: of every org one before any org's second, and of each the highest
 -- priority first, then the oldest; suspects, or those that are none. Where lanes have a limit, no more run in one than
 -- that, and the lanes of an org take turns. Jobs that another transaction has locked are skipped: another worker claims
--- them, or they are being cancelled. The worker's lease is held until the claim's transaction ends, if it lasts for at least
+-- them, or they are being cancelled. Jobs of before $11 are not looked at. The worker's lease is held until the claim's transaction ends, if it lasts for at least
 -- this long; each row says whether it does.
 WITH busy AS MATERIALIZED (
   SELECT lane, count(*) AS number FROM assent.jobs
@@ -54,7 +69,7 @@ WITH busy AS MATERIALIZED (
   SELECT found.*, place.room FROM place CROSS JOIN LATERAL (
     SELECT j.org_id, j.id, j.lane, j.priority, j.run_at FROM assent.jobs j
      WHERE j.kind = $1 AND j.org_id = place.org_id AND j.lane = place.lane AND j.priority = place.priority
-       AND j.status IN ('queued', 'retrying') AND j.run_at <= assent.now() AND j.suspect = $9
+       AND j.status IN ('queued', 'retrying') AND j.run_at <= assent.now() AND j.run_at >= $11 AND j.suspect = $9
      ORDER BY j.run_at, j.id LIMIT least($6::integer, CASE WHEN place.room < 0 THEN 0 ELSE place.room END)
        FOR UPDATE OF j SKIP LOCKED) AS found
 ), ranked AS (
@@ -94,10 +109,12 @@ UPDATE assent.jobs j SET suspect = false FROM free f WHERE j.org_id = f.org_id A
 RETURNING j.id;
 
 -- name: find_taken
--- Which of these attempts are not this worker's any more: cancelled, or given to another.
-SELECT m.id FROM unnest($2::text[], $3::uuid[], $4::integer[]) AS m (org_id, id, attempt)
- WHERE NOT EXISTS (SELECT FROM assent.jobs j WHERE j.org_id = m.org_id AND j.id = m.id AND j.attempts = m.attempt
-                      AND j.worker_id IS NOT DISTINCT FROM $1);
+-- Which of these attempts are not this worker's any more: cancelled, or given to another. One that its worker has settled, in
+-- a transaction of its own, is none of them.
+SELECT m.org_id, m.id, m.attempt FROM unnest($2::text[], $3::uuid[], $4::integer[]) AS m (org_id, id, attempt)
+ WHERE NOT EXISTS (SELECT FROM assent.jobs j
+                    WHERE j.org_id = m.org_id AND j.id = m.id AND j.attempts = m.attempt
+                      AND (j.worker_id IS NOT DISTINCT FROM $1 OR j.status IN ('done', 'blocked', 'background')));
 
 -- name: hold_jobs_if_claimed
 -- Locks jobs until the transaction ends, those that this worker still has for that attempt.
@@ -109,25 +126,28 @@ SELECT j.id FROM unnest($2::text[], $3::uuid[], $4::integer[]) AS m (org_id, id,
 
 -- name: settle_jobs_if_claimed
 -- Writes the outcomes of attempts, each only if its worker still has the job. What did not kill its worker is no suspect
--- any more.
+-- any more. An attempt that waits for subtasks does not count. A subtask that is dead is no dead letter: its parent goes on with
+-- its error.
 WITH results AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset($1::jsonb) AS r (
     org_id text, id uuid, attempt integer, status text, retry_after_s double precision, outcome text, output jsonb,
-    code text, error text, ambiguous boolean)
+    code text, error text, ambiguous boolean, error_type text, stack_trace text, retryable boolean)
 ), settled AS (
   UPDATE assent.jobs j
      SET status = r.status, run_at = coalesce(assent.now() + make_interval(secs => r.retry_after_s), j.run_at),
-         worker_id = NULL, suspect = false,
+         worker_id = NULL, suspect = false, resolved = r.status = 'dead' AND j.parent_id IS NOT NULL,
+         attempts_max = j.attempts_max + (r.status = 'blocked')::integer,
          ended_at = CASE WHEN r.status IN ('done', 'dead') THEN assent.now() END
     FROM results r
    -- Said so that the index of what is running does not fit: it would be read whole for each.
    WHERE j.org_id = r.org_id AND j.id = r.id AND j.attempts = r.attempt AND j.worker_id IS NOT DISTINCT FROM $2
-  RETURNING j.org_id, j.id, j.attempts, j.kind, j.claimed_at, r.outcome, r.output, r.code, r.error, r.ambiguous
+  RETURNING j.org_id, j.id, j.attempts, j.kind, j.claimed_at, r.outcome, r.output, r.code, r.error, r.ambiguous, r.error_type,
+            r.stack_trace, r.retryable
 ), kept AS (
-  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, ambiguous, worker_id,
-         started_at, ended_at)
-  SELECT org_id, id, attempts, kind, outcome, output, code, error, coalesce(ambiguous, false), $2, claimed_at,
-         assent.now() FROM settled
+  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, ambiguous, error_type,
+         stack_trace, retryable, worker_id, started_at, ended_at)
+  SELECT org_id, id, attempts, kind, outcome, output, code, error, coalesce(ambiguous, false), error_type,
+         stack_trace, retryable, $2, claimed_at, assent.now() FROM settled
 )
 SELECT id, assent.now() AS now FROM settled;
 
@@ -161,6 +181,12 @@ WITH given AS (
 )
 SELECT count(*) AS given, CASE WHEN count(*) > 0 THEN pg_notify('assent_' || $1 || 's', '') END FROM given;
 
+-- name: leave_jobs_if_claimed
+-- Returns jobs that this worker has claimed and cannot run to the queue, for others, after a wait; the attempt does not count.
+UPDATE assent.jobs j SET status = 'queued', attempts = j.attempts - 1, worker_id = NULL, run_at = assent.now() + $5::interval
+  FROM unnest($2::text[], $3::uuid[], $4::integer[]) AS m (org_id, id, attempt)
+ WHERE j.org_id = m.org_id AND j.id = m.id AND j.attempts = m.attempt AND j.worker_id IS NOT DISTINCT FROM $1;
+
 -- name: rescue_jobs
 -- Returns jobs to the queue whose worker's lease is over. It is not known whether they ran: one that must not run twice is
 -- dead. One that its worker had by itself, or as a suspect, has used an attempt, and without attempts left it is dead too.
@@ -178,7 +204,7 @@ WITH lost AS MATERIALIZED (
   UPDATE assent.jobs j
      SET status = CASE WHEN f.is_dead THEN 'dead' ELSE 'queued' END, worker_id = NULL,
          attempts_max = CASE WHEN f.charged THEN j.attempts_max ELSE j.attempts_max + 1 END,
-         losses = j.losses + 1, suspect = true,
+         losses = j.losses + 1, suspect = true, resolved = f.is_dead AND j.parent_id IS NOT NULL,
          run_at = CASE WHEN f.charged THEN assent.now() + least(300, 2 ^ j.losses - 1) * interval '1 second'
                        ELSE assent.now() END,
          ended_at = CASE WHEN f.is_dead THEN assent.now() END
@@ -197,17 +223,6 @@ SELECT r.org_id, r.id, r.kind, r.lane, r.status, r.attempts, r.code, r.error, o.
   FROM rescued r CROSS JOIN LATERAL (
     SELECT * FROM assent.job_origins j WHERE j.org_id = r.org_id AND j.id = r.id AND j.kind = r.kind) AS o;
 
--- name: cancel_job_if_open
--- Cancels a job of a kind that has not ended, also one that runs: its outcome is not written then.
-WITH cancelled AS (
-  UPDATE assent.jobs SET status = 'cancelled', worker_id = NULL, ended_at = assent.now()
-   WHERE org_id = $1 AND id = $2 AND kind = $3 AND status NOT IN ('done', 'cancelled', 'dead')
-  RETURNING org_id, id, kind
-)
-SELECT c.org_id, c.id, o.instance_id, o.step_id, o.awaited, o.trace_id, assent.now() AS now
-  FROM cancelled c CROSS JOIN LATERAL (
-    SELECT * FROM assent.job_origins j WHERE j.org_id = c.org_id AND j.id = c.id AND j.kind = c.kind) AS o;
-
 -- name: find_dead_job
 -- The kind of a dead job, and whether a step waited for it; of one kind, where that is given.
 SELECT j.kind, o.awaited
@@ -216,21 +231,36 @@ SELECT j.kind, o.awaited
  WHERE j.org_id = $1 AND j.id = $2 AND j.status = 'dead' AND NOT j.resolved AND ($3::text IS NULL OR j.kind = $3);
 
 -- name: revive_jobs
--- Returns dead jobs of a kind to the queue, one or all of a lane or of the org, with as many attempts as they were given, and
--- wakes the workers. For one that was awaited no step waits any more; the step is retried instead.
-WITH dead AS MATERIALIZED (
+-- Returns dead jobs of a kind to the queue, one or all of a lane, of a partition or of the org, with as many attempts as they
+-- were given, and wakes the workers. For one that was awaited no step waits any more; the step is retried instead. With a task go
+-- those of its last subtasks that are dead: it waits for them once more.
+WITH RECURSIVE dead AS MATERIALIZED (
   SELECT j.org_id, j.id, o.attempts_max
     FROM assent.jobs j CROSS JOIN LATERAL (
-      SELECT s.attempts_max, s.awaited FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+      SELECT s.attempts_max, s.awaited, s.partition_id FROM assent.job_origins s
+       WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
    WHERE j.org_id = $1 AND j.status = 'dead' AND NOT j.resolved AND j.kind = $2 AND ($3::uuid IS NULL OR j.id = $3)
-     AND ($4::text IS NULL OR j.lane = $4) AND NOT o.awaited
+     AND ($4::text IS NULL OR j.lane = $4) AND ($5::text IS NULL OR o.partition_id = $5) AND NOT o.awaited
+), beneath AS (
+  SELECT org_id, id, attempts_max FROM dead WHERE $2 = 'task'
+  UNION ALL
+  SELECT j.org_id, j.id, s.attempts_max
+    FROM beneath b
+   CROSS JOIN LATERAL (
+      SELECT max(l.parent_attempt) AS attempt FROM assent.task_submissions l
+       WHERE l.org_id = b.org_id AND l.parent_id = b.id) AS round
+    JOIN assent.task_submissions s ON s.org_id = b.org_id AND s.parent_id = b.id AND s.parent_attempt = round.attempt
+    JOIN assent.jobs j ON j.org_id = s.org_id AND j.id = s.id AND j.status = 'dead'
 ), revived AS (
   UPDATE assent.jobs j
-     SET status = 'queued', attempts_max = j.attempts + d.attempts_max, run_at = assent.now(), ended_at = NULL
-    FROM dead d WHERE j.org_id = d.org_id AND j.id = d.id AND j.status = 'dead'
-  RETURNING j.id
+     SET status = 'queued', attempts_max = j.attempts + d.attempts_max, run_at = assent.now(), ended_at = NULL, resolved = false
+    FROM (SELECT * FROM dead UNION SELECT * FROM beneath) AS d
+   WHERE j.org_id = d.org_id AND j.id = d.id AND j.status = 'dead'
+  RETURNING j.id, j.parent_id
 )
-SELECT count(*) AS revived, CASE WHEN count(*) > 0 THEN pg_notify('assent_' || $2 || 's', '') END FROM revived;
+SELECT count(*) FILTER (WHERE parent_id IS NULL) AS revived,
+       CASE WHEN count(*) > 0 THEN pg_notify('assent_' || $2 || 's', '') END
+  FROM revived;
 
 -- name: discard_job_if_dead
 -- A person decides that nothing is left to do about a dead job.
@@ -253,14 +283,19 @@ WITH dead AS MATERIALIZED (
 UPDATE assent.jobs j SET resolved = true FROM dead d WHERE j.org_id = d.org_id AND j.id = d.id;
 
 -- name: list_open_jobs
--- The jobs of a kind that have not ended, the oldest first. Two parts, because each has its own small index.
+-- The jobs of a kind that have not ended, the oldest first; of one partition, where one is named. Two parts, because each
+-- has its own small index.
 SELECT open.id, open.what, open.status, open.created_at, open.attempts, open.retry_at, o.instance_id, a.error
   FROM ((SELECT org_id, id, kind, lane AS what, status, created_at, attempts, CASE WHEN attempts > 0 THEN run_at END AS retry_at
-           FROM assent.jobs WHERE kind = $1 AND org_id = $2 AND status IN ('queued', 'retrying')
+           FROM assent.jobs j WHERE kind = $1 AND org_id = $2 AND status IN ('queued', 'retrying')
+            AND ($4::text IS NULL OR EXISTS (SELECT FROM assent.job_origins p
+                  WHERE p.org_id = j.org_id AND p.id = j.id AND p.kind = j.kind AND p.partition_id = $4))
           ORDER BY created_at, id LIMIT $3)
         UNION ALL
         (SELECT org_id, id, kind, lane, status, created_at, attempts, NULL
-           FROM assent.jobs WHERE kind = $1 AND org_id = $2 AND status = 'running'
+           FROM assent.jobs j WHERE kind = $1 AND org_id = $2 AND status = 'running'
+            AND ($4::text IS NULL OR EXISTS (SELECT FROM assent.job_origins p
+                  WHERE p.org_id = j.org_id AND p.id = j.id AND p.kind = j.kind AND p.partition_id = $4))
           ORDER BY created_at, id LIMIT $3)) AS open
  CROSS JOIN LATERAL (
     SELECT s.instance_id FROM assent.job_origins s WHERE s.org_id = open.org_id AND s.id = open.id AND s.kind = open.kind) AS o

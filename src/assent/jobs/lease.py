@@ -54,7 +54,7 @@ class Lease:
         return frozenset().union(*(jobs._under_way for jobs in self._kinds))
 
     def wants_renewal(self, length: timedelta) -> bool:
-        """Whether a third of it is gone: there are two more tries before it is over."""
+        """Return whether a third of it is gone: there are two more tries before it is over."""
         if self._renewed_s is None:
             return any(jobs.is_held for jobs in self._kinds)
         is_old = time.monotonic() - self._renewed_s >= length.total_seconds() / 3
@@ -169,7 +169,7 @@ class Jobs:
             self._suspects.pop(key, None)
 
     def may_start_suspect(self, *, has_room: bool) -> bool:
-        """Whether a suspect may start beside what is under way, and it is time to look for one."""
+        """Return whether a suspect may start beside what is under way, and it is time to look for one."""
         now_s = time.monotonic()
         on_probation = any(until_s > now_s for until_s in self._suspects.values())
         if on_probation or not (has_room or now_s - self._looked_s >= SUSPECTS_INTERVAL_S):

@@ -1,7 +1,7 @@
 """What a command would make of an entity: window, lifecycle, the resulting content, events for its workflow. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -64,6 +64,16 @@ class EntityChange:
             if old.get(name) != new.get(name)
         }
 
+    def numbered(self, numbers: Mapping[str, str]) -> "EntityChange":
+        """Return the change of an entity that has drawn numbers: new or, later in the same call, changed again."""
+        contract, (before, after) = self.draft.contract, (self.before, self.after)
+
+        def with_numbers(entity: Entity) -> Entity:
+            data = {**entity.data, **numbers}
+            return entity.evolve(data=data, **_hashes(contract, data))
+
+        return replace(self, before=with_numbers(before) if before else None, after=with_numbers(after))
+
     @property
     def unique_values(self) -> dict[str, str] | None:
         """The values of unique fields as text, if the change writes any of them."""
@@ -75,7 +85,7 @@ class EntityChange:
 
 
 def check_access(draft: ResolvedCommand, entity: Entity | None) -> Rejection | None:
-    """Whether the entity is there, at the version that the command is about, and open to it."""
+    """Return a rejection unless the entity is there, at the version that the command is about, and open to it."""
     command = draft.command
     if draft.verb == "create":
         if entity is None:
@@ -96,7 +106,7 @@ def _in_another_partition(draft: ResolvedCommand, entity: Entity) -> bool:
 
 
 def check_window(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
-    """The edit window, read under the entity's lock. An instance's own writes are exempt (D19)."""
+    """Return a rejection if the edit window, read under the entity's lock, forbids it; own writes are exempt (D19)."""
     if draft.is_own_write:
         return _check_own_write(draft, entity)
     if draft.verb == "amend":
@@ -107,7 +117,7 @@ def check_window(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
 
 
 def check_locked_edit(change: "EntityChange") -> Rejection | None:
-    """A transition may leave a locked state, but whatever else came with it may not edit the content."""
+    """Return a rejection for an edit of a locked entity: a transition may leave its state, and change nothing else."""
     before = change.before
     if before is None or before.edit_window is not EditWindow.LOCKED or change.draft.is_own_write:
         return None
@@ -137,7 +147,7 @@ def _check_amendable(entity: Entity) -> Rejection | None:
 
 
 def check_lifecycle(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
-    """Whether the transition may leave from here, and whether it is a person's to make (D18)."""
+    """Return a rejection unless the transition may leave from here, and is a person's to make (D18)."""
     if draft.transition is None or draft.command.to_state is not None:
         return None
     spec = draft.contract.lifecycle.transitions[draft.transition]
@@ -153,7 +163,7 @@ def check_lifecycle(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
 def check_result(
     draft: ResolvedCommand, changes: Mapping[str, Any], base: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The content that results from changes to `base`, with what the contract says against it."""
+    """Return the content that results from changes to `base`, with what the contract says against it."""
     if not changes:
         return dict(base), [] if draft.verb != "create" else check_required(
             draft.contract.fields, base, ("payload",)
@@ -165,14 +175,19 @@ def check_result(
         problems += [
             Problem("SYSTEM_FIELD", f"`{name}` is written by the workflow only", (*path, name))
             for name in kept
-            if fields[name].system and kept[name] != base.get(name)
+            if fields[name].system and not fields[name].series and kept[name] != base.get(name)
         ]
+    problems += [
+        Problem("SYSTEM_FIELD", f"`{name}` is drawn from its series and written by no caller", (*path, name))
+        for name in draft.contract.series
+        if name in kept and kept[name] != base.get(name)
+    ]
     data = {name: value for name, value in {**base, **kept}.items() if value is not None}
     return data, problems + check_required(fields, data, path)
 
 
 def default_values(draft: ResolvedCommand, now: datetime) -> dict[str, Any]:
-    """The defaults of fields that a new entity was not sent; later ones see those before them."""
+    """Return the defaults of fields that a new entity was not sent; later ones see those before them."""
     if draft.verb != "create":
         return {}
     found: dict[str, Any] = {}
@@ -187,7 +202,7 @@ def default_values(draft: ResolvedCommand, now: datetime) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _defaults(contract: Contract) -> Mapping[str, Any]:
-    """Field → its default: a value, or the program that computes it."""
+    """Return field → its default: a value, or the program that computes it."""
     scope = default_scope(contract)
     found: dict[str, Any] = {}
     for name, spec in contract.fields.items():
@@ -202,7 +217,7 @@ def _defaults(contract: Contract) -> Mapping[str, Any]:
 
 
 def base_content(draft: ResolvedCommand, entity: Entity | None) -> Mapping[str, Any]:
-    """What changes apply to. An amendment starts without what the workflow had written about the old one."""
+    """Return what changes apply to. An amendment starts without what the workflow had written about the old one."""
     if entity is None or draft.verb != "amend":
         return entity.data if entity else {}
     fields = draft.contract.fields
@@ -212,7 +227,7 @@ def base_content(draft: ResolvedCommand, entity: Entity | None) -> Mapping[str, 
 def requested_change(
     draft: ResolvedCommand, entity: Entity | None, data: dict[str, Any], now: datetime
 ) -> EntityChange:
-    """The change that makes `data` the content, by the rules of the draft's verb."""
+    """Return the change that makes `data` the content, by the rules of the draft's verb."""
     audit_id = new_id(now)
     if draft.verb == "create":
         return EntityChange(draft, None, _new_entity(draft, data, now), audit_id)
@@ -266,7 +281,7 @@ def _new_entity(
 
 
 def _hashes(contract: Contract, data: Mapping[str, Any]) -> dict[str, str]:
-    """Of everything, and of what people wrote."""
+    """Return the hashes of everything, and of what people wrote."""
     content = {name: value for name, value in data.items() if not contract.fields[name].system}
     whole = canonical_hash(data)
     return {
@@ -276,12 +291,12 @@ def _hashes(contract: Contract, data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _instance_to_come(contract: Contract, now: datetime) -> UUID | None:
-    """The id that the workflow instance will have, so that no command can slip in before it (D18)."""
+    """Return the id that the workflow instance will have, so that no command can slip in before it (D18)."""
     return new_id(now) if contract.workflow == "envelope" else None
 
 
 def events_of(change: EntityChange, now: datetime) -> Iterator[Event]:
-    """An instance hears of what others do to its entity; of its own writes it knows (D19)."""
+    """Yield what an instance is to hear of what others do to its entity; of its own writes it knows (D19)."""
     if change.draft.is_own_write:
         return
     if change.amended is not None and change.amended.instance_id is not None:

@@ -15,11 +15,13 @@ from assent.model.actor import Actor
 from assent.model.contract import EditWindow
 from assent.model.cursor import ItemPage, id_in, integer_in, position_of
 from assent.model.ids import EntityKey
-from assent.model.mutation import Entity
+from assent.model.index_values import IndexDeclaration
+from assent.model.mutation import Command, Entity, Refused, Rejection
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues, from_row, to_row
 
+NO_INDEXES: Final = IndexDeclaration()
 _WRITTEN: Final = (
     "org_id",
     "version_id",
@@ -41,8 +43,14 @@ def entity_from(row: Row) -> Entity:
     return from_row(Entity, row, type=row["entity_type"], edit_window=EditWindow(row["edit_window"]))
 
 
-def change_rows(changes: Iterable[EntityChange], now: datetime) -> tuple[list[RowValues], int]:
-    """Rows for `write_entities`, and how many layers they have: the most changes that one entity gets."""
+Kind = tuple[str, str]
+"""An org and an entity type."""
+
+
+def change_rows(
+    changes: Iterable[EntityChange], indexes: Mapping[Kind, IndexDeclaration], now: datetime
+) -> tuple[list[RowValues], int]:
+    """Return rows for `write_entities`, and how many layers they have: the most changes that one entity gets."""
     layers: dict[Any, int] = {}
     rows = []
     for change in changes:
@@ -53,6 +61,7 @@ def change_rows(changes: Iterable[EntityChange], now: datetime) -> tuple[list[Ro
                 **_entity_columns(change, now),
                 **_audit_columns(change),
                 "unique_values": change.unique_values,
+                **_index_columns(change, indexes.get((change.after.org_id, change.after.type), NO_INDEXES)),
             }
         )
     return rows, max(layers.values(), default=0)
@@ -70,6 +79,14 @@ def _entity_columns(change: EntityChange, now: datetime) -> RowValues:
         written_by_instance=change.draft.command.by_instance,
         at=now,
     )
+
+
+def _index_columns(change: EntityChange, declared: IndexDeclaration) -> RowValues:
+    before = change.before.data if change.before is not None else None
+    return {
+        "index_stamp": declared.stamp,
+        "indexed": declared.changed_values(before, change.after.data) if declared.stamp else None,
+    }
 
 
 def _audit_columns(change: EntityChange) -> RowValues:
@@ -91,21 +108,25 @@ def _audit_columns(change: EntityChange) -> RowValues:
     }
 
 
-Kind = tuple[str, str]
-"""An org and an entity type."""
-
-
 @dataclass(slots=True)
 class LockedRows:
-    """Entities under lock as they stand now, and the rules of some types."""
+    """Entities under lock as they stand now, the rules of some types, and the contract versions that new ones get."""
 
     entities: dict[EntityKey, Entity] = field(default_factory=dict)
     rules: dict[Kind, RuleBook] = field(default_factory=dict)
+    newest: dict[Kind, int | None] = field(default_factory=dict)
+    """None where no contract is published."""
+    indexes: dict[Kind, IndexDeclaration] = field(default_factory=dict)
+
+    def entity_of(self, command: Command) -> Entity | None:
+        return self.entities.get((command.org_id, command.entity_id)) if command.entity_id else None
 
     def forget(self) -> None:
         """Forget everything: code of the application had the connection and may have written with it."""
         self.entities.clear()
         self.rules.clear()
+        self.newest.clear()
+        self.indexes.clear()
 
 
 _SQL: Final = load_queries("assent.kernel", "kernel.sql")
@@ -115,6 +136,14 @@ async def lock_entity(connection: Connection, org_id: str, entity_id: UUID) -> E
     """Return the entity, locked with its instance until the transaction ends (D11)."""
     row = await connection.fetchrow(_SQL.lock_entities, [org_id], [entity_id])
     return entity_from(row) if row else None
+
+
+def require_version(entity: Entity, version: int | None) -> None:
+    """Raise `Refused` unless an entity is at this version; None for any."""
+    if version not in (None, entity.version):
+        message = f"expected version {version}, found version {entity.version}"
+        hint = "read it again and decide on its current version"
+        raise Refused(Rejection("VERSION_CONFLICT", message, ("expected_version",), hint=hint))
 
 
 async def read_entity(connection: Connection, org_id: str, entity_id: UUID) -> Entity | None:
@@ -138,25 +167,22 @@ async def read_actor(connection: Connection, org_id: str, user_id: str) -> Actor
     return Actor(row["user_id"], row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))
 
 
-async def find_entities(
-    connection: Connection, org_id: str, first: UUID, last: UUID, limit: int
+async def find_entities(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    first: UUID,
+    last: UUID,
+    limit: int,
+    *,
+    entity_type: str | None = None,
 ) -> list[UUID]:
-    """The entities whose ids lie between two, both included."""
-    rows = await connection.fetch(_SQL.find_entities_between, org_id, first, last, limit)
+    """Return the entities, all or of one type, whose ids lie between two, both included."""
+    rows = await connection.fetch(_SQL.find_entities_between, org_id, first, last, limit, entity_type)
     return [row["id"] for row in rows]
 
 
 ROWS_BYTES_MAX: Final = 4_194_304
 """Of content that is read for one page: twice what a page shows, for JSON is written shorter than the database says."""
-
-
-@dataclass(frozen=True, slots=True)
-class EntityFilter:
-    """Which entities are wanted; what is not said is no matter."""
-
-    entity_type: str
-    states: Sequence[str] | None = None
-    partition_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +251,6 @@ class EntityAuditEntry:
     trace_id: str | None
 
 
-async def list_entities(
-    connection: Connection, org_id: str, wanted: EntityFilter, cursor: str | None, limit: int
-) -> ItemPage[Entity]:
-    """Return a page of entities, newest first."""
-    by = (wanted.entity_type, wanted.states, wanted.partition_id)
-    after = position_of(cursor, id_in)
-    rows = await connection.fetch(_SQL.list_entities, org_id, *by, after, limit + 1, ROWS_BYTES_MAX)
-    found = [entity_from(row) for row in rows]
-    return ItemPage.of(found, limit, lambda entity: str(entity.id), is_cut=_is_cut(rows))
-
-
 async def list_versions(
     connection: Connection, org_id: str, entity_id: UUID, cursor: str | None, limit: int
 ) -> ItemPage[EntityVersion]:
@@ -243,7 +258,7 @@ async def list_versions(
     after = position_of(cursor, integer_in)
     rows = await connection.fetch(_SQL.list_versions, org_id, entity_id, after, limit + 1, ROWS_BYTES_MAX)
     found = [from_row(EntityVersion, row) for row in rows]
-    return ItemPage.of(found, limit, lambda each: each.version, is_cut=_is_cut(rows))
+    return ItemPage.of(found, limit, lambda each: each.version, is_cut=is_cut(rows))
 
 
 async def list_audit(
@@ -256,7 +271,7 @@ async def list_audit(
     return ItemPage.of(found, limit, lambda entry: str(entry.id))
 
 
-def _is_cut(rows: Sequence[Row]) -> bool:
+def is_cut(rows: Sequence[Row]) -> bool:
     """Return whether rows may be missing because the others have so many bytes."""
     return bool(rows) and rows[-1]["bytes_to"] >= ROWS_BYTES_MAX
 
@@ -264,6 +279,6 @@ def _is_cut(rows: Sequence[Row]) -> bool:
 async def read_two_versions(
     connection: Connection, org_id: str, entity_id: UUID, first: int, second: int
 ) -> Mapping[int, Row]:
-    """Those of the two that there are, by their numbers."""
+    """Return those of the two that there are, by their numbers."""
     rows = await connection.fetch(_SQL.read_two_versions, org_id, entity_id, first, second)
     return {row["version"]: dict(row) for row in rows}

@@ -2,14 +2,16 @@
 
 The order in which a command is checked, and so the order of its rejections: names → policy → payload →
 existence, version → edit window → lifecycle → rules before → the action and its result → rules after.
-Everything is decided in memory under the locks; then entities with versions and audit, events, and evidence
-are written, one statement for each, however many commands there are. One span is around all of it.
+Everything is decided in memory under the locks; then numbers are drawn from series, and entities with versions and
+audit, events, and evidence are written, one statement for each, however many commands there are. One span is around
+all of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,16 +28,21 @@ from assent.kernel.changes import (
     requested_change,
 )
 from assent.kernel.entities import Kind, LockedRows, change_rows, entity_from
-from assent.kernel.registry import Registry
-from assent.kernel.resolve import ResolvedCommand, resolve_command
+from assent.kernel.indexes import declaration_of
+from assent.kernel.registry import PublishedContracts, Registry
+from assent.kernel.resolve import ResolvedCommand, check_command, resolve_command
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
 from assent.model.ids import EntityKey, new_id
+from assent.model.index_values import IndexDeclaration
 from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
+from assent.model.series import NumberSeries
 from assent.outbox.events import emit_events
 from assent.store.commit import CommitProof
+from assent.store.connection import put
 from assent.store.database import Connection, Database, Plans
 from assent.store.group_commit import GroupCommit
 from assent.store.queries import load_queries
+from assent.store.table_grants import advise_on_rights
 from assent.telemetry import Span, current_trace, hooks, scope, span, trace_id_of
 
 Outcome = Mutation | Rejection
@@ -52,6 +59,7 @@ class MutationBatch:
     now: datetime
     entities: dict[EntityKey, Entity]
     rules: Mapping[Kind, RuleBook]
+    indexes: Mapping[Kind, IndexDeclaration]
     changes: list[EntityChange] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     evidence: list[dict[str, Any]] = field(default_factory=list)
@@ -69,15 +77,18 @@ class MutationBatch:
 
 
 class Kernel:
-    """Runs commands against the contracts and actions of one application."""
+    """Runs commands against published contracts and the actions of one application."""
 
-    def __init__(self, database: Database, registry: Registry) -> None:
+    def __init__(
+        self, database: Database, registry: Registry, contracts: PublishedContracts | None = None
+    ) -> None:
         self.database = database
         self.registry = registry
+        self.contracts = contracts or PublishedContracts(registry.contracts)
         self._group_commit: GroupCommit[Command, Outcome] = GroupCommit(self._mutate_many, self._mutate_alone)
 
     async def mutate(self, command: Command) -> Mutation:
-        """One command by itself; raises `Refused` when it is rejected."""
+        """Run one command by itself; raise `Refused` when it is rejected."""
         with traced([command]) as (ours, opened):
             (outcome,) = _noted([await self._mutate(ours[0])], opened)
         if isinstance(outcome, Rejection):
@@ -105,14 +116,14 @@ class Kernel:
         orgs = {command.org_id for command in commands}
         if len(orgs) > 1:
             raise ValueError(f"expected commands of one org, found {sorted(orgs)}")
-        drafts = self._drafts(commands)
-        if not any(isinstance(item, ResolvedCommand) for item in drafts):
-            return [item for item in drafts if isinstance(item, Rejection)]
+        refusals = [check_command(self.registry, command) for command in commands]
+        if all(refusals):
+            return [refusal for refusal in refusals if refusal is not None]
 
         proof = CommitProof()
 
         async def work(connection: Connection) -> list[Outcome]:
-            outcomes = await _carry_out_all(connection, drafts, self.database.clock.now())
+            outcomes = await self._carry_out(connection, commands, LockedRows())
             proof.audit_id = _first_audit_id(outcomes)
             return outcomes
 
@@ -121,17 +132,39 @@ class Kernel:
     async def mutate_in(
         self, connection: Connection, commands: Sequence[Command], held: LockedRows | None = None
     ) -> list[Outcome]:
-        """The same inside the caller's transaction: it commits or rolls back with the caller's rows.
+        """Run commands inside the caller's transaction: they commit or roll back with the caller's rows.
 
         What the caller holds is not locked and read again, and is what it has become afterwards.
         """
         with traced(commands) as (ours, opened):
-            done = await _carry_out_all(connection, self._drafts(ours), self.database.clock.now(), held)
-            return _noted(done, opened)
+            return _noted(await self._carry_out(connection, ours, held or LockedRows()), opened)
 
-    def _drafts(self, commands: Sequence[Command]) -> list[ResolvedCommand | Rejection]:
-        now, limit = self.database.clock.now(), self.database.settings.payload_bytes_max
-        return [resolve_command(self.registry, command, now, limit) for command in commands]
+    async def _carry_out(
+        self, connection: Connection, commands: Sequence[Command], held: LockedRows
+    ) -> list[Outcome]:
+        """Lock and read what the commands are about; then each goes by the contract that its entity lives by."""
+        now, refusals = self.database.clock.now(), [check_command(self.registry, each) for each in commands]
+        understood = [each for each, refusal in zip(commands, refusals, strict=True) if refusal is None]
+        await _read(connection, understood, held)
+        await self.contracts.load(connection, _pins(understood, held))
+        drafts = [
+            refusal or self._resolve(each, held, now)
+            for each, refusal in zip(commands, refusals, strict=True)
+        ]
+        return await _carry_out_all(connection, drafts, now, held)
+
+    def _resolve(self, command: Command, held: LockedRows, now: datetime) -> ResolvedCommand | Rejection:
+        entity_type, newest = command.entity_type, held.newest[command.kind]
+        entity = held.entity_of(command)
+        version = entity.contract_version if entity is not None else newest
+        return resolve_command(
+            self.registry,
+            command,
+            self.contracts.pinned(entity_type, version, newest),
+            self.contracts.pinned(entity_type, newest, newest),
+            now,
+            self.database.settings.payload_bytes_max,
+        )
 
 
 def _first_audit_id(outcomes: Sequence[Outcome]) -> UUID | None:
@@ -162,9 +195,8 @@ async def _carry_out_all(
     connection: Connection,
     drafts: Sequence[ResolvedCommand | Rejection],
     now: datetime,
-    held: LockedRows | None = None,
+    held: LockedRows,
 ) -> list[Outcome]:
-    held = held or LockedRows()
     if not any(isinstance(item, ResolvedCommand) and item.contract.unique_fields for item in drafts):
         return await _carry_out_together(connection, drafts, now, held)
     # The database alone knows whether a value is taken. What it refuses is undone, then each command is done by itself.
@@ -188,31 +220,46 @@ async def _carry_out_together(
     now: datetime,
     held: LockedRows,
 ) -> list[Outcome]:
-    batch = await _read(connection, [item for item in drafts if isinstance(item, ResolvedCommand)], now, held)
+    # Asks for nothing, unless code of the application had the connection in between.
+    await _read(connection, [item.command for item in drafts if isinstance(item, ResolvedCommand)], held)
+    batch = MutationBatch(now, held.entities, held.rules, held.indexes)
     outcomes = [
         await _carry_out(connection, batch, item) if isinstance(item, ResolvedCommand) else item
         for item in drafts
     ]
+    if drawn := await _number(connection, batch):
+        outcomes = [_with_numbers(outcome, drawn) for outcome in outcomes]
     await _write(connection, batch)
     if any(isinstance(item, ResolvedCommand) and item.needs_connection for item in drafts):
         held.forget()
     return outcomes
 
 
-async def _read(
-    connection: Connection, drafts: Sequence[ResolvedCommand], now: datetime, held: LockedRows
-) -> MutationBatch:
-    named = sorted({(d.command.org_id, d.entity_id) for d in drafts if d.entity_id} - held.entities.keys())
+async def _read(connection: Connection, commands: Sequence[Command], held: LockedRows) -> None:
+    named = sorted({(c.org_id, c.entity_id) for c in commands if c.entity_id} - held.entities.keys())
     if named:
         orgs, ids = [org for org, _ in named], [entity_id for _, entity_id in named]
         rows = await connection.fetch(_SQL.lock_entities, orgs, ids)
         held.entities |= {(row["org_id"], row["id"]): entity_from(row) for row in rows}
-    kinds = sorted({(d.command.org_id, d.contract.name) for d in drafts} - held.rules.keys())
+    kinds = sorted({command.kind for command in commands} - held.rules.keys())
     if kinds:
         orgs, types = [org for org, _ in kinds], [entity_type for _, entity_type in kinds]
-        rules = RuleBook.of(await connection.fetch(_SQL.load_rules, orgs, types))
+        rows = await connection.fetch(_SQL.load_rules, orgs, types)
+        rules = RuleBook.of(rows)
         held.rules |= {kind: rules.about(kind) for kind in kinds}
-    return MutationBatch(now, held.entities, held.rules)
+        held.newest |= {(row["org_id"], row["entity_type"]): row["contract_version"] for row in rows}
+        held.indexes |= {(row["org_id"], row["entity_type"]): declaration_of(row) for row in rows}
+
+
+def _pins(commands: Sequence[Command], held: LockedRows) -> Iterator[tuple[str, int]]:
+    """Yield the contract versions that commands go by; none for types of which none is published."""
+    for command in commands:
+        newest = held.newest[command.kind]
+        if newest is not None:
+            entity = held.entity_of(command)
+            yield command.entity_type, newest
+            if entity is not None and entity.type == command.entity_type:
+                yield entity.type, entity.contract_version
 
 
 async def _carry_out(connection: Connection, batch: MutationBatch, draft: ResolvedCommand) -> Outcome:
@@ -304,7 +351,11 @@ async def _run_action(
     seen = entity.evolve(data={**entity.data, **effects.sets})
     run: Any = draft.action.run
     if draft.action.needs_connection:
-        return dict(await run(connection, seen, draft.payload))
+        try:
+            return dict(await run(connection, seen, draft.payload))
+        except asyncpg.PostgresError as error:
+            advise_on_rights(error)
+            raise
     return dict(run(seen, draft.payload))
 
 
@@ -318,18 +369,68 @@ def _result(
     return check_locked_edit(change) or change
 
 
+async def _number(connection: Connection, batch: MutationBatch) -> dict[UUID, Entity]:
+    """Draw the numbers of new entities, all in one statement, and return the numbered versions by their ids.
+
+    Nothing is decided after it: a command that is refused has drawn no number.
+    """
+    wanted: dict[tuple[str, str, str, str], list[tuple[EntityKey, NumberSeries]]] = {}
+    for change in batch.changes:
+        entity = change.after
+        for name, series in change.draft.contract.series.items() if change.before is None else ():
+            counter = (entity.org_id, entity.type, name, series.period(batch.now))
+            wanted.setdefault(counter, []).append(((entity.org_id, entity.id), series))
+    if not wanted:
+        return {}
+    draws = [
+        {**dict(zip(_COUNTER, counter, strict=True)), "amount": len(drawing)}
+        for counter, drawing in wanted.items()
+    ]
+    numbers: dict[EntityKey, dict[str, str]] = {}
+    for row in await connection.fetch(_SQL.draw_numbers, draws):
+        drawing = wanted[row["org_id"], row["entity_type"], row["field"], row["period"]]
+        first = row["last_number"] - len(drawing) + 1
+        for number, (key, series) in enumerate(drawing, start=first):
+            numbers.setdefault(key, {})[row["field"]] = series.text(number, batch.now)
+    keys = [(change.after.org_id, change.after.id) for change in batch.changes]
+    batch.changes = [
+        change.numbered(numbers[key]) if key in numbers else change
+        for key, change in zip(keys, batch.changes, strict=True)
+    ]
+    numbered = [
+        (key, change.after) for key, change in zip(keys, batch.changes, strict=True) if key in numbers
+    ]
+    batch.entities |= dict(numbered)
+    return {entity.version_id: entity for _, entity in numbered}
+
+
+_COUNTER: Final = ("org_id", "entity_type", "field", "period")
+
+
+def _with_numbers(outcome: Outcome, versions: Mapping[UUID, Entity]) -> Outcome:
+    if isinstance(outcome, Rejection):
+        return outcome
+    return replace(outcome, entity=versions.get(outcome.entity.version_id, outcome.entity))
+
+
 async def _write(connection: Connection, batch: MutationBatch) -> None:
     if batch.changes:
-        rows, layers = change_rows(batch.changes, batch.now)
+        rows, layers = change_rows(batch.changes, batch.indexes, batch.now)
+        # Whether a value is taken, the command has to hear; whatever else is refused is a surprise, also later.
+        write = connection.execute if _has_unique_values(batch) else partial(put, connection)
         try:
-            await connection.execute(_SQL.write_entities, rows, layers)
+            await write(_SQL.write_entities, rows, layers)
         except asyncpg.PostgresError as error:
             if error.sqlstate != VALUE_TAKEN:
                 raise
             raise _ValueTaken(error.detail) from error
     await emit_events(connection, batch.events, batch.now)
     if batch.evidence:
-        await connection.execute(_SQL.record_rule_evaluations, batch.evidence)
+        await put(connection, _SQL.record_rule_evaluations, batch.evidence)
+
+
+def _has_unique_values(batch: MutationBatch) -> bool:
+    return any(change.draft.contract.unique_fields for change in batch.changes)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""What an application declares: its contracts, and the actions that it adds to the built-in ones."""
+"""The contracts of entities, declared and published, and the actions of an application beside the built-in ones."""
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assent.model.contract import BUILT_IN_ACTIONS, Contract, FieldSpec
@@ -11,6 +11,9 @@ from assent.model.mutation import Entity
 from assent.model.parse import NAME_PATTERN, shown
 from assent.model.problems import Invalid, Problem
 from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.kernel", "kernel.sql")
 
 Changes = Mapping[str, Any]
 PureAction = Callable[[Entity, Mapping[str, Any]], Changes]
@@ -69,10 +72,21 @@ class Registry:
     def action(self, entity_type: str, verb: str) -> RegisteredAction | None:
         return self._actions.get((entity_type, verb))
 
-    def verbs(self, entity_type: str) -> list[str]:
-        """Everything that can be asked of an entity of this type, for messages."""
+    def may_wait(self, action: str) -> bool:
+        """Return whether an action such as `invoice.reserve` is a function of the application that may wait."""
+        entity_type, _, verb = action.partition(".")
+        found = self.action(entity_type, verb)
+        return found is not None and found.needs_connection
+
+    @property
+    def actions(self) -> list[str]:
+        """The registered actions, such as `invoice.assign`."""
+        return [f"{entity_type}.{verb}" for entity_type, verb in self._actions]
+
+    def verbs(self, entity_type: str, contract: Contract | None = None) -> list[str]:
+        """Return everything that can be asked of an entity of this type, by this version of its contract."""
         own = [verb for of, verb in self._actions if of == entity_type]
-        transitions = self._contracts[entity_type].lifecycle.transitions
+        transitions = (contract or self._contracts[entity_type]).lifecycle.transitions
         return sorted({*BUILT_IN_ACTIONS, *own, *transitions})
 
     def _problem_with(self, entity_type: str, verb: str) -> Problem | None:
@@ -91,3 +105,34 @@ class Registry:
 
 
 _NAME: Final = re.compile(NAME_PATTERN)
+
+ContractPin = tuple[str, int]
+"""An entity type and a version of its contract."""
+
+
+@dataclass(slots=True)
+class PublishedContracts:
+    """Published contracts by entity type and version, and those of the application for types that have none."""
+
+    declared: Mapping[str, Contract]
+    _kept: dict[ContractPin, Contract] = field(default_factory=dict)
+
+    async def load(self, connection: Connection, pins: Iterable[ContractPin]) -> None:
+        """Load those that are not in memory, in one statement; nothing is asked if all are."""
+        missing = sorted(set(pins) - self._kept.keys())
+        if not missing:
+            return
+        types, versions = [name for name, _ in missing], [version for _, version in missing]
+        for row in await connection.fetch(_SQL.load_contracts, types, versions):
+            self._kept[row["key"], row["version"]] = Contract.model_validate(row["contract"])
+
+    def pinned(self, entity_type: str, version: int | None, newest: int | None) -> Contract:
+        """Return what an entity of this version lives by.
+
+        A version that was never published gives way to the newest that was, as `assent.contract_walls` does; a type of
+        which none was published, such as one without a workflow, lives by the application's own contract.
+        """
+        for each in (version, newest):
+            if each is not None and (found := self._kept.get((entity_type, each))) is not None:
+                return found
+        return self.declared[entity_type]

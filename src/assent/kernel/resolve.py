@@ -65,31 +65,44 @@ class ResolvedCommand:
         return self.command.by_instance is not None
 
 
-def resolve_command(
-    registry: Registry, command: Command, now: datetime, payload_bytes_max: int
-) -> ResolvedCommand | Rejection:
-    """The frame, names, policy, then the payload; the first that fails is the answer."""
+def check_command(registry: Registry, command: Command) -> Rejection | None:
+    """Return why a command cannot be understood whatever its entity is: its frame, or its entity type."""
     if problems := list(_check_frame(command)):
         return Rejection.of(problems)
-    entity_type, _, verb = command.action.partition(".")
-    contract = registry.contracts.get(entity_type)
-    if contract is None:
-        known = ", ".join(sorted(registry.contracts)) or "none"
-        return Rejection(
-            "UNKNOWN_ENTITY_TYPE", f"no contract `{entity_type}`; there are: {known}", ("action",)
-        )
-    if verb not in registry.verbs(entity_type):
-        return _unknown_action(registry, entity_type, verb)
+    if command.entity_type in registry.contracts:
+        return None
+    known = ", ".join(sorted(registry.contracts)) or "none"
+    message = f"no contract `{command.entity_type}`; there are: {known}"
+    return Rejection("UNKNOWN_ENTITY_TYPE", message, ("action",))
+
+
+def resolve_command(  # noqa: PLR0913, PLR0917
+    registry: Registry,
+    command: Command,
+    contract: Contract,
+    newest: Contract,
+    now: datetime,
+    payload_bytes_max: int,
+) -> ResolvedCommand | Rejection:
+    """Return a command with names and policy resolved and its payload checked; the first that fails is the rejection.
+
+    `contract` is what the entity lives by. An amendment makes a new entity, which begins with the newest version as
+    every new one does: only the right to amend is the original's.
+    """
+    verb = command.action.partition(".")[2]
+    if verb not in registry.verbs(contract.name, contract):
+        return _unknown_action(registry, contract, verb)
     asked_for = str(command.payload.get("transition")) if verb == "transition" else verb
     if denied := check_policy(contract, asked_for, command.actor):
         return denied
-    found, problems = _resolve(registry, contract, command, verb, now)
+    of_result = newest if verb == "amend" else contract
+    found, problems = _resolve(registry, of_result, command, verb, now)
     problems = problems or _check_size(found.payload, payload_bytes_max)
     return Rejection.of(problems) if problems else found
 
 
-def _unknown_action(registry: Registry, entity_type: str, verb: str) -> Rejection:
-    verbs = registry.verbs(entity_type)
+def _unknown_action(registry: Registry, contract: Contract, verb: str) -> Rejection:
+    entity_type, verbs = contract.name, registry.verbs(contract.name, contract)
     near = nearest(verb, verbs)
     hint = f"did you mean `{entity_type}.{near}`?" if near else None
     return Rejection(
@@ -101,7 +114,7 @@ def _unknown_action(registry: Registry, entity_type: str, verb: str) -> Rejectio
 
 
 def _check_frame(command: Command) -> Iterator[Problem]:
-    """What stands around the payload, and that the payload is one."""
+    """Yield what is wrong with what stands around the payload, and with the payload as a whole."""
     for name in ("org_id", "action", "reason", "place", "channel", "trace_id", "partition_id"):
         if not _is_kept(getattr(command, name)):
             message = f"expected at most {TEXT_LENGTH_MAX} characters, without NUL and in valid UTF-8"

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 from uuid import UUID
 
 import orjson
+from pydantic import Field
 
+from assent.kernel.registry import Registry
 from assent.kernel.resolve import ResolvedCommand
 from assent.language import (
     Condition,
@@ -42,19 +44,12 @@ from assent.model.contract import Contract
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Entity, Event, Rejection, actor_view
 from assent.model.names import is_blank
-from assent.model.problems import Problem, did_you_mean
-
-if TYPE_CHECKING:
-    import asyncpg
-
-from pydantic import Field
-
-from assent.kernel.registry import Registry
 from assent.model.parse import Declaration, parse_declaration
-from assent.model.problems import Invalid
+from assent.model.problems import Invalid, Problem, did_you_mean
 from assent.store.connection import Json
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 Variables = Mapping[str, Any]
 Prepared = tuple[Program | None, list[Problem]]
@@ -92,7 +87,7 @@ class RulePrograms:
 def programs_of(
     condition: Condition, outcome: str, outcome_json: Mapping[str, Any], contract: Contract
 ) -> tuple[RulePrograms | None, list[Problem]]:
-    """The programs of a rule, or everything that is wrong with it. Prepared once per distinct text."""
+    """Return the programs of a rule, or everything that is wrong with it. Prepared once per distinct text."""
     return _prepared(canonical_json([condition, outcome, outcome_json]), contract)
 
 
@@ -226,11 +221,13 @@ class RuleBook:
     rules: tuple[OrgRule, ...] = ()
 
     @classmethod
-    def of(cls, rows: "Iterable[asyncpg.Record]") -> Self:
-        return cls(tuple(OrgRule(**dict(row)) for row in rows))
+    def of(cls, rows: Iterable[Row]) -> Self:
+        """Return the rules in rows of `load_rules`; one without an id says only that its type has no rules."""
+        named = [{name: row[name] for name in OrgRule.__dataclass_fields__} for row in rows if row["id"]]
+        return cls(tuple(OrgRule(**row) for row in named))
 
     def about(self, kind: tuple[str, str]) -> "RuleBook":
-        """Those of one org for one entity type."""
+        """Return those of one org for one entity type."""
         return RuleBook(tuple(rule for rule in self.rules if (rule.org_id, rule.entity_type) == kind))
 
     def apply(
@@ -252,7 +249,7 @@ class RuleBook:
 
 
 def entity_view(draft: ResolvedCommand, entity: Entity | None, data: Mapping[str, Any]) -> dict[str, Any]:
-    """An entity as expressions see it: `data`, and what is the entity's own."""
+    """Return an entity as expressions see it: `data`, and what is the entity's own."""
     own = {
         "id": str(entity.id if entity else draft.new_entity_id),
         "type": draft.contract.name,
@@ -278,7 +275,8 @@ def _apply_one(
 ) -> Rejection | None:
     programs, problems = programs_of(rule.condition, rule.outcome, rule.outcome_json, draft.contract)
     if programs is None:
-        message = f"rule `{rule.name}` cannot be applied: {problems[0].message}"
+        by = f"version {draft.contract.version} of the contract"
+        message = f"rule `{rule.name}` cannot be applied by {by}: {problems[0].message}"
         return Rejection("RULE_BROKEN", message, ("rules", rule.name), hint="correct or disable the rule")
     evaluation = programs.condition(variables)
     missing = programs.missing_setting(evaluation) if rule.outcome == "deny" else None
@@ -374,7 +372,7 @@ class RuleSpec(Declaration):
 
 
 def check_rule(registry: Registry, spec: RuleSpec) -> Iterator[Problem]:
-    """Everything that would keep a rule from being applied."""
+    """Yield everything that would keep a rule from being applied."""
     contract = registry.contracts.get(spec.entity_type)
     if contract is None:
         yield Problem("UNKNOWN_ENTITY_TYPE", f"no contract `{spec.entity_type}`", ("entity_type",))

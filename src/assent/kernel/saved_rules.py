@@ -149,7 +149,7 @@ async def list_rule_evaluations(  # noqa: PLR0913
 
 
 def _check_rights(registry: Registry, spec: RuleSpec, by: Actor) -> None:
-    """A rule acts in every command of the org: its author writes and emits nothing that they may not."""
+    """Refuse a rule that writes or emits what its author may not: it acts in every command of the org."""
     if spec.outcome == "emit":
         refuse_not_held(by, {EMIT_EVENTS}, "outcome")
     elif spec.outcome == "set" and (
@@ -159,7 +159,7 @@ def _check_rights(registry: Registry, spec: RuleSpec, by: Actor) -> None:
 
 
 def _missing_settings(condition: Condition, settings: Mapping[str, Any]) -> list[Problem]:
-    """A comparison with a value that is missing is neither true nor false as its author meant it."""
+    """Warn of settings that a condition compares and the org lacks: such a comparison is always false."""
     expression, _ = parse_condition(condition)
     names = sorted(set(_settings_in(expression.root))) if expression is not None else []
     return [

@@ -27,7 +27,7 @@ Operand = Decimal | date | timedelta
 
 
 def operand(value: object) -> Operand | None:
-    """The number, time or duration that a value is or that its text says; None if it is none of them."""
+    """Return the number, time or duration that a value is or that its text says; None if it is none of them."""
     if isinstance(value, str):
         value = _read(value)
     if is_number(value):
@@ -55,7 +55,7 @@ def _read(text: str) -> object:
 
 
 def normal(number: Decimal) -> int | Decimal | None:
-    """A number in the one form that it has; None if it is not finite or too long."""
+    """Return a number in the one form that it has; None if it is not finite or too long."""
     if not number.is_finite():
         return None
     exponent = number.as_tuple().exponent
@@ -71,7 +71,7 @@ def normal(number: Decimal) -> int | Decimal | None:
 
 
 def compute(operator: ArithmeticOperator, left: object, right: object) -> Any:
-    """The result of an operation, or None."""
+    """Return the result of an operation, or None."""
     if type(left) is int and type(right) is int and operator in _ON_INTEGERS:
         found = _ON_INTEGERS[operator](left, right)
         if abs(found) <= INTEGER_MAX:
@@ -132,7 +132,7 @@ def _on_times(operator: ArithmeticOperator, left: Operand, right: Operand) -> An
 
 
 def _shift(moment: date, length: timedelta) -> date:
-    """A moment and a length of time; a day and whole days are a day again."""
+    """Return a moment and a length of time; a day and whole days are a day again."""
     if isinstance(moment, datetime) or length % _DAY:
         return cast("datetime", as_time(moment)) + length
     return moment + length
@@ -143,7 +143,7 @@ def _microseconds(length: timedelta) -> Decimal:
 
 
 def _length(microseconds: Decimal) -> timedelta:
-    """A length of so many microseconds; raise `OverflowError` if there is none."""
+    """Return a length of so many microseconds; raise `OverflowError` if there is none."""
     if microseconds.adjusted() > len(str(timedelta.max // _MICROSECOND)):
         raise OverflowError
     return int(microseconds.to_integral_value(context=_EXACT)) * _MICROSECOND
@@ -168,7 +168,7 @@ def absolute(value: object) -> Any:
 
 
 def rounded(value: object, places: object = 0) -> Any:
-    """A number rounded to so many decimal places, halves away from zero."""
+    """Return a number rounded to so many decimal places, halves away from zero."""
     found = operand(value)
     count = operand(places)
     if not isinstance(found, Decimal) or not isinstance(count, Decimal) or count != int(count):
@@ -180,7 +180,7 @@ def rounded(value: object, places: object = 0) -> Any:
 
 
 def total(values: Any) -> Any:
-    """The sum of numbers, or of durations; missing values are left out, and the sum of nothing is 0."""
+    """Return the sum of numbers, or of durations; missing values are left out, and the sum of nothing is 0."""
     so_far: Any = None
     for value in values:
         if value is None:
@@ -196,7 +196,7 @@ def total(values: Any) -> Any:
 
 
 def why_missing(operator: ArithmeticOperator, left: object, right: object) -> str:
-    """Why an operation without a result has none, in words."""
+    """Return why an operation without a result has none, in words."""
     if left is None or right is None:
         return "a missing value cannot be computed with"
     if operator is ArithmeticOperator.DIVIDED and operand(right) in (0, timedelta()):

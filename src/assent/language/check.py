@@ -88,7 +88,7 @@ _UNSAID: Final = frozenset({TypeKind.UNKNOWN, TypeKind.NULL})
 
 
 def complaints(compare: Compare, left: Typed, right: Typed) -> Iterator[Complaint]:
-    """What is wrong with comparing `left` and `right` so."""
+    """Yield what is wrong with comparing `left` and `right` so."""
     match compare.operator:
         case Operator.IN:
             yield from _membership(compare, left, right)
@@ -165,7 +165,7 @@ def _disjoint(left: Type, right: Type) -> bool:
 
 
 def _stands_in(literal: Typed, declared: Typed) -> bool:
-    """Whether a quoted text stands for a value of a narrower type."""
+    """Return whether a quoted text stands for a value of a narrower type."""
     is_text = isinstance(literal.node, Literal) and literal.kind is TypeKind.TEXT
     stands_for = TIMES | {TypeKind.DECIMAL, TypeKind.DURATION}
     return is_text and (declared.kind in stands_for or bool(declared.type.values))
@@ -201,7 +201,7 @@ def _fraction(compare: Compare, left: Typed, right: Typed) -> Iterator[Complaint
 
 
 def arithmetic(node: Arithmetic, left: Typed, right: Typed) -> tuple[Type, list[Complaint]]:
-    """The type of what an operation yields, and what is wrong with it."""
+    """Return the type of what an operation yields, and what is wrong with it."""
     sides = [_operand(side) for side in (left, right)]
     found = [complaint for _, complaint in sides if complaint is not None]
     a, b = (kind for kind, _ in sides)
@@ -219,7 +219,7 @@ def arithmetic(node: Arithmetic, left: Typed, right: Typed) -> tuple[Type, list[
 
 
 def _operand(side: Typed) -> tuple[TypeKind, Complaint | None]:
-    """The kind of an operand; that of a text in quotes is what it stands for."""
+    """Return the kind of an operand; that of a text in quotes is what it stands for."""
     if side.kind is TypeKind.TEXT and isinstance(side.node, Literal):
         kind = _stood_for(str(side.node.value))
         if kind is None:
@@ -252,7 +252,7 @@ def _is_zero(node: Node) -> bool:
 
 
 def _result(node: Arithmetic, left: TypeKind, right: TypeKind, right_node: Node) -> Type | None:  # noqa: PLR0911
-    """The type that an operation on two kinds yields; None if there is no such operation."""
+    """Return the type that an operation on two kinds yields; None if there is no such operation."""
     is_sum, duration = node.operator in SUMS, TypeKind.DURATION
     if left in NUMBERS and right in NUMBERS:
         if left is right is TypeKind.MONEY and node.operator is ArithmeticOperator.TIMES:
@@ -278,13 +278,13 @@ def _wider(left: TypeKind, right: TypeKind) -> TypeKind:
 
 
 def _shifted(moment: TypeKind, length: Node) -> TypeKind:
-    """A date and whole days are a date."""
+    """Return the kind of a moment moved by a length of time: a date and whole days are a date."""
     is_whole = isinstance(length, Literal) and str(length.value).endswith("d")
     return moment if is_whole else TypeKind.DATETIME
 
 
 def _either(left: Type, right: Type) -> Type:
-    """The type of a value that has one type or the other."""
+    """Return the type of a value that has one type or the other."""
     if left == right or right.kind is TypeKind.NULL:
         return left
     if left.kind is TypeKind.NULL:
@@ -296,20 +296,20 @@ def _either(left: Type, right: Type) -> Type:
 
 
 def check(expression: Expression, scope: Scope) -> tuple[Type, list[Problem]]:
-    """The type of what the expression yields, and everything that cannot be right in it."""
+    """Return the type of what the expression yields, and everything that cannot be right in it."""
     checker = _Checker(scope, expression.text)
     return checker.visit(expression.root), checker.problems
 
 
 def check_condition(expression: Expression, scope: Scope) -> list[Problem]:
-    """The problems of an expression that must say yes or no."""
+    """Return the problems of an expression that must say yes or no."""
     checker = _Checker(scope, expression.text)
     checker.visit_condition(expression.root)
     return checker.problems
 
 
 def infer(node: Node, scope: Scope) -> Type:
-    """The type of a node; unknown where nothing is declared."""
+    """Return the type of a node; unknown where nothing is declared."""
     return _Checker(scope, "").visit(node)
 
 
@@ -401,7 +401,7 @@ class _Checker:
         return self._folded(call, found)
 
     def _value_of_item(self, call: FunctionCall, item: Type) -> Type:
-        """The type of what is evaluated for each item."""
+        """Return the type of what is evaluated for each item."""
         outer, self._scope = self._scope, self._scope.with_roots(item=item)
         try:
             body = call.arguments[1] if len(call.arguments) > 1 else None
@@ -417,7 +417,7 @@ class _Checker:
             self._scope = outer
 
     def _folded(self, call: FunctionCall, found: Type) -> Type:
-        """The type of a sum, or of the smallest or largest value."""
+        """Return the type of a sum, or of the smallest or largest value."""
         node = call.arguments[-1]
         if call.function == "sum":
             if found.kind not in NUMBERS | {TypeKind.DURATION, TypeKind.UNKNOWN}:
@@ -453,7 +453,7 @@ class _Checker:
         return found
 
     def _part(self, node: Variable, before: str, name: str) -> TextSpan:
-        """Where `name` stands in a variable that is written without aliases and brackets; else all of it."""
+        """Return where `name` stands in a variable that is written without aliases and brackets; else all of it."""
         start = node.span.start + len(before) + 1
         span = TextSpan(start, start + len(name))
         return span if self._text[node.span.start : span.end] == f"{before}.{name}" else node.span

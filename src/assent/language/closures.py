@@ -118,7 +118,7 @@ def index(target: Run, key: Run) -> Run:
 
 
 def converted(inner: Run, convert: Callable[[Any], Any]) -> Run:
-    """The value, or every item of a list, as the decimal or the time that it was declared to be."""
+    """Return what reads a value, or every item of a list, as the decimal or the time that it was declared to be."""
 
     def run(variables: Variables, read: Read) -> Any:
         value = inner(variables, read)
@@ -162,7 +162,7 @@ def disjunction(parts: Sequence[Run]) -> Run:
 
 
 def against_constant(left: Run, fixed: object, tests: tuple[Test, Test]) -> Run:
-    """A comparison with a plain value that never changes."""
+    """Return a comparison with a plain value that never changes."""
     plain_test, any_test = tests
     fixed_type = type(fixed)
 
@@ -174,7 +174,7 @@ def against_constant(left: Run, fixed: object, tests: tuple[Test, Test]) -> Run:
 
 
 def identity(left: Run, fixed: bool | None, *, wanted: bool) -> Run:
-    """A comparison with true, false or null, each of which equals only itself."""
+    """Return a comparison with true, false or null, each of which equals only itself."""
 
     def run(variables: Variables, read: Read) -> bool:
         return (left(variables, read) is fixed) is wanted
@@ -279,7 +279,7 @@ def length_of_list(source: Run) -> Run:
 
 
 def over_items(function: str, source: Run, body: Run) -> Run:
-    """What a function of lists makes of the value of `body` for each item."""
+    """Return what a function of lists makes of the value of `body` for each item."""
     fold, of_no_list, keeps_values = FOLD[function], OF_NO_LIST[function], function == "map"
 
     def run(variables: Variables, read: Read) -> Any:

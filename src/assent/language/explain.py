@@ -54,7 +54,7 @@ class Explanation:
 
 
 def explain(expression: Expression, variables: Variables, scope: Scope = OPEN) -> Explanation:
-    """Why the expression has the result that it has for these variables."""
+    """Return why the expression has the result that it has for these variables."""
     return _explain(expression.root, variables, Lowering(scope, record=True))
 
 
@@ -109,7 +109,7 @@ def _deciding_item(call: FunctionCall, variables: Variables, lowering: Lowering)
 
 
 def _deciding(parts: tuple[Explanation, ...], result: bool) -> tuple[Explanation, ...]:
-    """One false part makes an `and` false, one true part an `or` true; otherwise all of them decide."""
+    """Return the parts that decide: one false part of an `and`, one true part of an `or`; otherwise all of them."""
     return tuple(part for part in parts if (part.result is True) is result)
 
 

@@ -7,15 +7,15 @@ functions of lists.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
-from decimal import Context, Decimal
+from decimal import Decimal
 from operator import gt, lt
 from typing import Any, Final, NamedTuple
 
 from assent.language.arithmetic import absolute, rounded, total
 from assent.language.types import DECIMAL, INTEGER, NUMBERS, TEXT, TIMES, Type, TypeKind
 from assent.language.values import alike, duration_text, ordered
+from assent.model.money import money_text
 from assent.model.problems import Invalid, Problem
-from assent.model.values import DECIMAL_DIGITS_MAX
 
 TEXT_CHARACTERS_MAX: Final = 100_000
 """Of what a function returns; a longer text is missing."""
@@ -71,7 +71,7 @@ ARITIES: Final[Mapping[str, Arity]] = {
 
 
 def text_of(value: Any) -> str:  # noqa: PLR0911 - one return for each form
-    """A plain value as it reads within text; missing is empty."""
+    """Return a plain value as it reads within text; missing is empty."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -137,25 +137,12 @@ def _join(items: object, separator: object = "") -> str | None:
     return separator.join(texts)
 
 
-_WITHOUT_MINOR: Final = frozenset(
-    (
-        *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG"),
-        *("RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
-    )
-)
-_MILLS: Final = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
-"""Currencies whose minor units, by ISO 4217, are not hundredths."""
-
-
 def _money(amount: object, currency: object = None) -> str | None:
     """Minor units as people read money: 2060000 of EUR is `20,600.00 EUR`."""
     units = rounded(amount)
     if units is None or not isinstance(currency, str | None):
         return None
-    code = (currency or "").upper()
-    digits = 0 if code in _WITHOUT_MINOR else 3 if code in _MILLS else 2
-    text = f"{Decimal(units).scaleb(-digits, context=Context(prec=DECIMAL_DIGITS_MAX)):,.{digits}f}"
-    return f"{text} {currency}" if currency else text
+    return money_text(units, currency)
 
 
 APPLY: Final[Mapping[str, Callable[..., Any]]] = {
@@ -288,7 +275,7 @@ PARAMETERS: Final[Mapping[str, tuple[frozenset[TypeKind], ...]]] = {
 
 
 def result_type(function: str, arguments: list[Type]) -> Type:
-    """The type of what a function of plain values returns."""
+    """Return the type of what a function of plain values returns."""
     if function == "round":
         return INTEGER if len(arguments) == 1 else DECIMAL
     if function == "abs":

@@ -34,7 +34,7 @@ _OPERATORS: Final = {**{operator.value: operator for operator in Operator}, "=":
 
 
 def from_json(value: object) -> tuple[Expression | None, list[Problem]]:
-    """The expression that a JSON condition stands for; its text is the canonical one."""
+    """Return the expression that a JSON condition stands for; its text is the canonical one."""
     reader = _ConditionReader()
     node = reader.condition(value, ())
     if node is None or reader.problems:
@@ -43,7 +43,7 @@ def from_json(value: object) -> tuple[Expression | None, list[Problem]]:
 
 
 def to_json(expression: Expression) -> dict[str, Any]:
-    """The JSON condition that stands for an expression; what JSON has no form for stays text."""
+    """Return the JSON condition that stands for an expression; what JSON has no form for stays text."""
     return _written(expression.root)
 
 
@@ -176,7 +176,7 @@ _FORMS: Final[Mapping[frozenset[str], Callable[[_ConditionReader, Mapping[str, A
 
 
 def literal_of(value: Any) -> Literal:
-    """A JSON scalar as a literal of the language; a float is the decimal that it was spelled as."""
+    """Return A JSON scalar as a literal of the language; a float is the decimal that it was spelled as."""
     if isinstance(value, float | Decimal):
         value = exact_number(f"{Decimal(str(value)):f}")
     return Literal(_KINDS[type(value)], value)

@@ -48,14 +48,14 @@ _SEARCHES: Final[Mapping[Operator, Callable[[Run, Run], Run]]] = {
 
 
 def body_of(call: FunctionCall) -> Node | None:
-    """What a function of lists evaluates for each item; None where it only counts them."""
+    """Return what a function of lists evaluates for each item; None where it only counts them."""
     if len(call.arguments) > 1:
         return call.arguments[1]
     return None if call.function == "count" else Variable((ITEM,))
 
 
 def reads_item(node: Variable | Index) -> bool:
-    """Whether a path begins at the item of a list."""
+    """Return whether a path begins at the item of a list."""
     while isinstance(node, Index):
         node = node.target
     return node.path[0] == ITEM
@@ -77,7 +77,7 @@ class Lowering:
         return self._items is not None
 
     def inside(self, call: FunctionCall, items: str | None = None) -> "Lowering":
-        """The lowering of what is evaluated for each item of a list."""
+        """Return the lowering of what is evaluated for each item of a list."""
         found = infer(call.arguments[0], self._scope).item or UNKNOWN
         name = self._name_of_items(call.arguments[0]) if items is None else items
         return Lowering(self._scope.with_roots(item=found), record=self._record, items=name)
@@ -89,7 +89,7 @@ class Lowering:
         return f"{name}[]" if name else ""
 
     def _name_of(self, node: Variable | Index) -> str:
-        """The name under which a value is recorded; empty if it is not."""
+        """Return the name under which a value is recorded; empty if it is not."""
         name = render_node(node)
         if self._items is None or not reads_item(node):
             return name
@@ -167,7 +167,7 @@ class Lowering:
         )
 
     def source(self, node: Node) -> Run:
-        """The list that a function goes through; what it reads of the items is recorded, all of the list is not."""
+        """Return the list that a function goes through; what it reads of items is recorded, the whole list is not."""
         if not isinstance(node, Variable | Index):
             return self.lower(node)
         name = self._name_of(node)
@@ -216,7 +216,7 @@ class Lowering:
         return closures.converted(self.lower(node), convert)
 
     def _conversion(self, node: Node) -> Convert | None:
-        """How declared decimals and times are read, where they and their lists hold text."""
+        """Return how declared decimals and times are read, where they and their lists hold text."""
         found = infer(node, self._scope)
         if isinstance(node, Literal | ListOf):
             return None
@@ -240,7 +240,7 @@ def _never(text: str) -> bool:
 
 
 def _fixed(node: Node, convert: Convert | None) -> Any:
-    """The value of a literal; for anything else nothing that could be one."""
+    """Return the value of a literal; for anything else nothing that could be one."""
     if not isinstance(node, Literal):
         return _UNFIXED
     return convert(node.value) if convert else node.value

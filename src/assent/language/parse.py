@@ -270,7 +270,7 @@ def _require_function(name: str, count: int, span: TextSpan) -> None:
 
 
 def is_name(value: object) -> bool:
-    """Whether a key can be written after a dot."""
+    """Return whether a key can be written after a dot."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
@@ -294,7 +294,7 @@ def _within_depth(node: N) -> N:
 
 
 def parse(text: str, *, canonical: bool = False) -> tuple[Expression | None, list[Problem]]:
-    """The expression in `text`, or what keeps it from being one.
+    """Return the expression in `text`, or what keeps it from being one.
 
     `canonical` says that `render` wrote the text: its spaces and escapes do not count against the author.
     """

@@ -44,7 +44,7 @@ def as_evidence(value: object) -> Any:
 
 
 def _is_kept(value: object) -> bool:
-    """Whether this is a number that every JSON reader gives back unchanged."""
+    """Return whether this is a number that every JSON reader gives back unchanged."""
     if isinstance(value, int):
         return abs(value) <= INTEGER_MAX
     return isinstance(value, float) and math.isfinite(value)
@@ -81,7 +81,7 @@ class Evaluation(NamedTuple):
         return self.result is True
 
     def to_json(self) -> dict[str, Any]:
-        """The evaluation as a step's output keeps it."""
+        """Return the evaluation as a step's output keeps it."""
         return {
             "expression": self.expression,
             "variables": {name: as_evidence(value) for name, value in self.variables.items()},
@@ -105,7 +105,7 @@ class Program:
         return Evaluation(self.text, read, result)
 
     def value(self, variables: Variables) -> Any:
-        """The result alone, for where no evidence is kept."""
+        """Return the result alone, for where no evidence is kept."""
         return self._quiet(variables, _UNREAD)
 
     def holds(self, variables: Variables) -> bool:
@@ -116,7 +116,7 @@ _UNREAD: Final[dict[str, Any]] = {}
 
 
 def compile_expression(expression: Expression, scope: Scope = OPEN) -> Program:
-    """The program of an expression.
+    """Compile an expression.
 
     The scope matters where text meets text: decimals and times are compared as such only if it declares them.
     """
@@ -129,12 +129,12 @@ Condition = str | Mapping[str, Any]
 
 
 def parse_condition(condition: Condition) -> tuple[Expression | None, list[Problem]]:
-    """The expression of a condition, whichever form it is in."""
+    """Return the expression of a condition, whichever form it is in."""
     return parse(condition) if isinstance(condition, str) else from_json(condition)
 
 
 def prepare(condition: Condition, scope: Scope) -> tuple[Program | None, list[Problem]]:
-    """A condition parsed, checked and compiled, or everything that is wrong with it."""
+    """Return a condition parsed, checked and compiled, or everything that is wrong with it."""
     expression, problems = parse_condition(condition)
     if expression is None:
         return None, problems

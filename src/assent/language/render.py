@@ -29,7 +29,7 @@ _ESCAPES: Final = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\
 
 
 def render(expression: Expression) -> str:
-    """The canonical text; expressions that differ only in spelling give the same one."""
+    """Return the canonical text; expressions that differ only in spelling give the same one."""
     return render_node(expression.root)
 
 
@@ -85,7 +85,7 @@ def _step(key: Node) -> str:
 
 
 def render_value(value: object) -> str:  # noqa: PLR0911 - one return for each form
-    """A value as a literal of the language."""
+    """Return a value as a literal of the language."""
     match value:
         case None:
             return "null"
@@ -120,7 +120,7 @@ _LABELS: Final = {
 
 
 def tree(expression: Expression) -> str:
-    """The syntax tree, one node a line, children indented below their parent."""
+    """Return the syntax tree, one node a line, children indented below their parent."""
     return "\n".join(_branches(expression.root, 0))
 
 

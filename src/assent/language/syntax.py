@@ -178,7 +178,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def dereferences_of(node: Node) -> int:
-    """How many times the expression steps into a value: each `.name` and each `[key]`."""
+    """Return how many times the expression steps into a value: each `.name` and each `[key]`."""
     return sum(_own_dereferences(part) for part in walk(node))
 
 
@@ -189,7 +189,7 @@ def _own_dereferences(node: Node) -> int:
 
 
 def variables_in(expression: Expression) -> tuple[str, ...]:
-    """The names of the variables that the expression may read, in order of appearance."""
+    """Return the names of the variables that the expression may read, in order of appearance."""
     names = (".".join(node.path) for node in walk(expression.root) if isinstance(node, Variable))
     return tuple(dict.fromkeys(names))
 
@@ -203,7 +203,7 @@ def position_at(text: str, offset: int) -> Position:
 
 
 def marked(code: str, message: str, text: str, span: TextSpan, hint: str | None = None) -> Problem:
-    """A problem whose message shows the part of `text` that it is about."""
+    """Return a problem whose message shows the part of `text` that it is about."""
     shown = f"{message}, here: {_excerpt(text, span)}"
     return Problem(code, shown, hint=hint, position=position_at(text, span.start))
 
@@ -220,7 +220,7 @@ def _excerpt(text: str, span: TextSpan) -> str:
 
 
 def moved(problem: Problem, origin: Position) -> Problem:
-    """A problem of a text that begins at `origin` of a larger text, as a problem of the larger one."""
+    """Return a problem of a text that begins at `origin` of a larger text, as a problem of the larger one."""
     at = problem.position or Position(1, 1)
     column = at.column + (origin.column - 1 if at.line == 1 else 0)
     return replace(problem, position=Position(at.line + origin.line - 1, column))

@@ -78,7 +78,7 @@ class Template:
 
 
 def parse_template(text: str, *, canonical: bool = False) -> tuple[Template | None, list[Problem]]:
-    """The template in `text`, or what keeps it from being one; `canonical` as for expressions."""
+    """Return the template in `text`, or what keeps it from being one; `canonical` as for expressions."""
     if len(text) > TEMPLATE_CHARACTERS_MAX * (CANONICAL_GROWTH_MAX if canonical else 1):
         message = f"a template has at most {TEMPLATE_CHARACTERS_MAX} characters, this one has {len(text)}"
         return None, [Problem("TEMPLATE_TOO_LONG", message)]
@@ -98,7 +98,7 @@ def parse_template(text: str, *, canonical: bool = False) -> tuple[Template | No
 
 
 def _pieces(text: str) -> Iterator[re.Match[str] | Problem]:
-    """The matches one after the other, up to the first brace that leads nowhere."""
+    """Yield the matches one after the other, up to the first brace that leads nowhere."""
     offset = 0
     while offset < len(text):
         piece = _PIECE.match(text, offset)
@@ -138,7 +138,7 @@ def _joined(parts: Sequence[str | Hole]) -> tuple[str | Hole, ...]:
 
 
 def check_template(template: Template, scope: Scope) -> list[Problem]:
-    """The problems of every expression in the template, each at its place in the template's text."""
+    """Return the problems of every expression in the template, each at its place in the template's text."""
     return [problem for hole in template.holes for problem in _check_hole(hole, template, scope)]
 
 
@@ -156,13 +156,13 @@ def _check_hole(hole: Hole, template: Template, scope: Scope) -> Iterator[Proble
 
 
 def compile_template(template: Template, scope: Scope = OPEN) -> Program:
-    """The program that fills the template in."""
+    """Compile a template into the program that fills it in."""
     recording, quiet = (_lower(template, Lowering(scope, record=record)) for record in (True, False))
     return Program(template.text, recording, quiet)
 
 
 def prepare_template(text: str, scope: Scope) -> tuple[Program | None, list[Problem]]:
-    """A template parsed, checked and compiled, or everything that is wrong with it."""
+    """Return a template parsed, checked and compiled, or everything that is wrong with it."""
     template, problems = parse_template(text)
     if template is None:
         return None, problems
@@ -171,7 +171,7 @@ def prepare_template(text: str, scope: Scope) -> tuple[Program | None, list[Prob
 
 
 def default_scope(contract: Contract) -> Scope:
-    """The scope of a field's default: what was sent of the entity, the actor, the time."""
+    """Return the scope of a field's default: what was sent of the entity, the actor, the time."""
     fields = object_of(types_of_fields(contract.fields))
     return Scope({"entity": fields, "actor": ACTOR, "now": DATETIME})
 
@@ -190,12 +190,12 @@ def _lower(template: Template, lowering: Lowering) -> Run:
 
 
 def as_text(value: Any) -> str:
-    """A value as it reads within text; missing is empty, lists and objects are JSON."""
+    """Return a value as it reads within text; missing is empty, lists and objects are JSON."""
     return orjson.dumps(as_evidence(value)).decode() if isinstance(value, list | dict) else text_of(value)
 
 
 def render_template(template: Template) -> str:
-    """The canonical text of a template."""
+    """Return the canonical text of a template."""
     return "".join(
         f"{{{render(part.expression)}}}" if isinstance(part, Hole) else _escaped(part)
         for part in template.parts
@@ -213,12 +213,12 @@ _NAME: Final = re.compile(NAME_PATTERN)
 
 
 def with_secrets(scope: Scope) -> Scope:
-    """The scope of texts that may name secrets."""
+    """Return the scope of texts that may name secrets."""
     return scope.with_roots(secret=object_of({}, open=True))
 
 
 def secret_in(hole: Hole) -> str | None:
-    """The name of the secret that a hole is, if it is one."""
+    """Return the name of the secret that a hole is, if it is one."""
     root = hole.expression.root
     if isinstance(root, Variable) and root.path[0] == ROOT_OF_SECRETS and len(root.path) == 2:
         return root.path[1]
@@ -226,13 +226,13 @@ def secret_in(hole: Hole) -> str | None:
 
 
 def secrets_in(template: Template) -> list[str]:
-    """The secrets that a template names, each once."""
+    """Return the secrets that a template names, each once."""
     names = (secret_in(hole) for hole in template.holes)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
 def check_secrets(template: Template) -> list[Problem]:
-    """What is wrong with how a template names secrets."""
+    """Return what is wrong with how a template names secrets."""
     return [_misplaced(hole) for hole in template.holes if _reads_a_secret(hole) and not _is_well_named(hole)]
 
 

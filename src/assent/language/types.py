@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from assent.model.contract import Contract, FieldSpec, FieldType
+from assent.model.terms import RESERVED_VARIABLES
 
 
 class TypeKind(StrEnum):
@@ -54,7 +55,7 @@ class Type:
         return _WORDS[self.kind]
 
     def member(self, name: str) -> "Type | None":
-        """The type under `name`; None where the type says that there is no such thing."""
+        """Return the type under `name`; None where the type says that there is no such thing."""
         if self.kind is TypeKind.UNKNOWN:
             return UNKNOWN
         if self.kind is not TypeKind.OBJECT:
@@ -112,7 +113,7 @@ _PLAIN: Final[Mapping[FieldType, Type]] = {
 
 
 def type_of_field(spec: FieldSpec) -> Type:
-    """The type of what a declared field holds."""
+    """Return the type of what a declared field holds."""
     if spec.type is FieldType.ENUM:
         return choice(*(spec.values or ()))
     if spec.type is FieldType.LIST:
@@ -153,13 +154,13 @@ ACTOR: Final = object_of(
     }
 )
 
-_RESERVED_IN_WORKFLOW: Final = {"tenant_id": TEXT, "subject_id": TEXT, "partition_id": TEXT}
+_RESERVED_IN_WORKFLOW: Final = dict.fromkeys(sorted(RESERVED_VARIABLES), TEXT)
 
 
 def scope_of(
     contract: Contract | None = None, *, org: Fields | None = None, workflow: Fields | None = None
 ) -> Scope:
-    """The scope of a workflow's expressions; without a contract there is no `entity`."""
+    """Return the scope of a workflow's expressions; without a contract there is no `entity`."""
     roots = {
         "actor": ACTOR,
         "org": object_of({"id": TEXT, **types_of_fields(org or {})}, open=True),
@@ -170,7 +171,7 @@ def scope_of(
 
 
 def entity_type(contract: Contract) -> Type:
-    """An entity as expressions see it: its fields, and what is the entity's own."""
+    """Return an entity as expressions see it: its fields, and what is the entity's own."""
     own = {
         "id": TEXT,
         "type": choice(contract.name),
@@ -181,7 +182,7 @@ def entity_type(contract: Contract) -> Type:
 
 
 def event_scope(fields: Fields | None = None) -> Scope:
-    """The scope of a trigger's match: the event's fields by their bare names, and all of it as `event`.
+    """Return the scope of a trigger's match: the event's fields by their bare names, and all of it as `event`.
 
     A field whose name is taken (`now`, `actor`, `context` …) is reached as `event.<name>`.
     """

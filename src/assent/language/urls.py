@@ -24,7 +24,7 @@ _NO_SEGMENT: Final = frozenset({"", ".", ".."})
 
 
 def check_url(template: Template) -> list[Problem]:
-    """What is wrong with where a URL's values stand."""
+    """Return what is wrong with where a URL's values stand."""
     return [] if template.whole is not None else list(_check(template))
 
 
@@ -55,7 +55,7 @@ def _is_setting(hole: Hole) -> bool:
 
 
 def _encoded(value: str) -> str:
-    """A value that stays where it stands: all but the unreserved characters of RFC 3986 percent-encoded."""
+    """Return a value that stays where it stands: all but the unreserved characters of RFC 3986 percent-encoded."""
     octets = value.encode("utf-8", errors="replace")
     return "".join(chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in octets)
 
@@ -72,7 +72,7 @@ class UrlProgram:
         ]
 
     def value(self, variables: Mapping[str, Any]) -> Any:
-        """The URL, or the problem that keeps it from being one. A missing URL is none."""
+        """Return the URL, or the problem that keeps it from being one. A missing URL is none."""
         if self._whole is not None:
             return self._whole.value(variables)
         if self._problems:
@@ -96,7 +96,7 @@ class UrlProgram:
         return base + path.text
 
     def _base(self, variables: Mapping[str, Any]) -> tuple[str, list[str | Program]]:
-        """What names the receiver, and what follows it."""
+        """Return what names the receiver, and what follows it."""
         first, *rest = self._parts
         if isinstance(first, Program):
             return as_text(first.value(variables)), rest

@@ -32,7 +32,7 @@ def as_decimal(value: object) -> object:
 
 
 def as_time(value: object) -> object:
-    """A date or an ISO 8601 text as the moment it begins, in UTC unless it says otherwise; else as it is."""
+    """Return a date or an ISO 8601 text as the moment it begins, in UTC unless it says otherwise; else as it is."""
     if isinstance(value, str):
         value = _read_time(value)
     if isinstance(value, datetime):
@@ -70,7 +70,7 @@ def as_duration(value: object) -> object:
 
 
 def duration_text(length: timedelta) -> str:
-    """A length of time as text, in the largest unit that leaves no fraction."""
+    """Return a length of time as text, in the largest unit that leaves no fraction."""
     microseconds = length // _MICROSECOND
     seconds, rest = divmod(abs(microseconds), 1_000_000)
     sign = "-" if microseconds < 0 else ""
@@ -89,7 +89,7 @@ def is_number(value: object) -> bool:
 
 
 def same(left: object, right: object) -> bool:
-    """Whether two values are equal; `True` is not 1, and null equals null only."""
+    """Return whether two values are equal; `True` is not 1, and null equals null only."""
     if left is None or right is None:
         return left is right
     if isinstance(left, bool) or isinstance(right, bool):
@@ -109,7 +109,7 @@ def different(left: object, right: object) -> bool:
 
 
 def ordered(test: Callable[[Any, Any], bool], left: object, right: object) -> bool:
-    """Whether `test` (such as `operator.lt`) holds of two values that have an order; else false."""
+    """Return whether `test` (such as `operator.lt`) holds of two values that have an order; else false."""
     pair = alike(left, right)
     return pair is not None and test(*pair)
 
@@ -136,7 +136,7 @@ def exact(value: Any) -> int | Decimal:
 
 
 def member(needle: object, stack: object) -> bool:
-    """Whether `stack`, a list, holds a value equal to `needle`, or, an object, has it as a key."""
+    """Return whether `stack`, a list, holds a value equal to `needle`, or, an object, has it as a key."""
     if needle is None:
         return False
     if isinstance(stack, _STACKS):
@@ -187,7 +187,7 @@ _KEPT: Final = frozenset({str, int, bool, float, type(None)})
 
 
 def as_json(value: Any) -> Any:
-    """A result in the form in which it can be kept, sent and read back."""
+    """Return a result in the form in which it can be kept, sent and read back."""
     if type(value) in _KEPT:
         return value
     if isinstance(value, date):

@@ -97,7 +97,7 @@ def depth_of_value(value: Value) -> int:
 
 
 def render_verb(call: VerbCall) -> str:
-    """The canonical text: arguments in their order, text bare where it can be."""
+    """Return the canonical text: arguments in their order, text bare where it can be."""
     return f"({' '.join([call.name, *map(_argument, call.arguments)])})"
 
 
@@ -133,7 +133,7 @@ SYNTAX: Final = "VERB_SYNTAX"
 
 
 def parse_verb(text: str, *, canonical: bool = False) -> tuple[VerbCall | None, list[Problem]]:
-    """The verb call in `text`, or what keeps it from being one; `canonical` as for expressions."""
+    """Return the verb call in `text`, or what keeps it from being one; `canonical` as for expressions."""
     problem = _refuse_unread(text, VERB_CHARACTERS_MAX * (CANONICAL_GROWTH_MAX if canonical else 1))
     if problem is not None:
         return None, [problem]

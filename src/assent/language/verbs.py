@@ -50,7 +50,7 @@ UNBOUND: Final = _Unbound()
 
 
 def resolved(value: Value, lookup: Callable[[Variable], Any]) -> Any:
-    """The value with its `$variables` replaced."""
+    """Return the value with its `$variables` replaced."""
     match value:
         case Literal(value=literal):
             return literal
@@ -63,7 +63,7 @@ def resolved(value: Value, lookup: Callable[[Variable], Any]) -> Any:
 
 
 def fits(wanted: ArgumentType, value: Any, of: ArgumentType | None = None) -> bool:
-    """Whether `value` is one of the wanted type; `of` is the type of a list's items."""
+    """Return whether `value` is one of the wanted type; `of` is the type of a list's items."""
     if value is UNBOUND:
         return True
     if wanted is ArgumentType.LIST:
@@ -72,7 +72,7 @@ def fits(wanted: ArgumentType, value: Any, of: ArgumentType | None = None) -> bo
 
 
 def kept(wanted: ArgumentType, value: Any) -> Any:
-    """A fitting value as JSON."""
+    """Return a fitting value as JSON."""
     if isinstance(value, list):
         return [kept(wanted, item) for item in value]
     if isinstance(value, Mapping):
@@ -122,7 +122,7 @@ class ArgumentSpec(Declaration):
     description: str = ""
 
     def complaint(self, value: Any) -> str | None:
-        """What is wrong with a value for this argument."""
+        """Return what is wrong with a value for this argument."""
         if not fits(self.type, value, self.of):
             items = f" of {self.of}" if self.of else ""
             return f"`:{self.name}` takes {self.type}{items}, found {shown(value)}"
@@ -139,6 +139,8 @@ class VerbSpec(Declaration):
     behavior: OneOf["crud", "plugin"] = "plugin"
     """`crud` reads or writes a record of ours; `plugin` runs an application's function."""
     metadata: Mapping[str, Any] = {}
+    capability: str = ""
+    """What a caller must hold."""
     args: tuple[ArgumentSpec, ...] = ()
 
     def argument(self, name: str) -> ArgumentSpec | None:
@@ -159,7 +161,7 @@ class VerbRegistry:
 
 
 def load_verbs(data: object) -> tuple[VerbRegistry | None, list[Problem]]:
-    """The verbs declared in `data`, or everything that is wrong with their declarations."""
+    """Return the verbs declared in `data`, or everything that is wrong with their declarations."""
     verbs: dict[str, VerbSpec] = {}
     problems: list[Problem] = []
     for domain, verb, declared in _declarations(data, problems):
@@ -210,7 +212,7 @@ Lookup = Callable[[Variable], Any]
 def check_verb(
     call: VerbCall, registry: VerbRegistry, variables: Collection[str] | None = None
 ) -> list[Problem]:
-    """What is wrong with a call; `variables` are the names that `$` may refer to, where they are known."""
+    """Return what is wrong with a call; `variables` are the names that `$` may refer to, where they are known."""
     spec = registry.find(call.name)
     if spec is None:
         hint = _nearest(call.name, registry.verbs)
@@ -226,7 +228,7 @@ def check_verb(
 def bind_verb(
     call: VerbCall, variables: Mapping[str, Any], spec: VerbSpec | None = None
 ) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """The call's arguments by name, as JSON, with `$variables` replaced and defaults filled in.
+    """Return the call's arguments by name, as JSON, with `$variables` replaced and defaults filled in.
 
     A variable that has no value leaves its argument out, which is a problem unless the argument is optional.
     """

@@ -29,7 +29,7 @@ class Actor:
     """The member who made the API key with which a service account acts, and may act by it."""
 
     def is_or_acts_for(self, user_id: str) -> bool:
-        """Whether the actor is this member, or a service account by a key that this member made."""
+        """Return whether the actor is this member, or a service account by a key that this member made."""
         return user_id in (self.id, self.maker_id)
 
     def __post_init__(self) -> None:

@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any, Final, Literal, Self
 from uuid import UUID
 
+from assent.model.money import figure_text
+
 Mode = Literal["any", "all", "quorum", "percentage", "sequence"]
 RequestStatus = Literal["pending", "approved", "rejected", "returned", "void", "cancelled"]
 SeatStatus = Literal["later", "open", "decided", "closed"]
@@ -186,6 +188,8 @@ class SeatedRequest:
     partition_id: str | None = None
     title: str | None = None
     figure: Any = None
+    currency: str | None = None
+    """Of the figure, where it is money with a currency."""
     due_at: datetime | None = None
     claimed_by: str | None = None
     claimed_at: datetime | None = None
@@ -218,6 +222,11 @@ class SeatedRequest:
     def close_seats(self, user_ids: Container[str]) -> Self:
         """Return it with the seats of these people closed, unless they have decided."""
         return self.set_seats({seat.id: "closed" for seat in self.waiting_seats if seat.user_id in user_ids})
+
+    @property
+    def figure_text(self) -> str | None:
+        """The figure as people read it."""
+        return figure_text(self.figure, self.currency)
 
     @property
     def waiting_seats(self) -> list[Seat]:
@@ -263,6 +272,13 @@ class ApprovalRequest(SeatedRequest):
     directory: str | None = None
     """`members` if the people were found there."""
     decisions: tuple[Decision, ...] = ()
+    questions: int = 0
+    """How many questions its approvers have asked; the database counts them."""
+
+    @property
+    def content(self) -> str:
+        """What it is about, as one word: the hash of the content, or the version where there is no entity."""
+        return self.content_hash or f"version {self.entity_version}"
 
     def end(self, status: RequestStatus, now: datetime, reason: str | None = None) -> Self:
         """Return it decided, cancelled or void, with no seat open."""

@@ -37,7 +37,7 @@ def require_canonical(value: object, path: tuple[str | int, ...] = ()) -> None:
 
 
 def _is_kept(value: object, depth: int) -> bool:  # noqa: PLR0911
-    """The same for the plain types that JSON is read into, without a path, in a third of the time; false is no word."""
+    """Return whether plain JSON is sure to be kept, in a third of the time; false leaves it to the other check."""
     kind = type(value)
     if kind is str:
         return "\x00" not in value and value.isascii()  # type: ignore[operator, attr-defined]
@@ -99,7 +99,7 @@ def _require_text(value: str, path: tuple[str | int, ...]) -> None:
 
 
 def canonical_json(value: Any) -> bytes:
-    """The canonical text of `value`; equal values give equal bytes."""
+    """Return the canonical text of `value`; equal values give equal bytes."""
     require_canonical(value)
     return orjson.dumps(_whole_floats_as_integers(value), option=orjson.OPT_SORT_KEYS)
 

@@ -4,6 +4,7 @@
 other. Values are checked against it in `assent.model.values`, the compiler turns it into an envelope.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal, DecimalException
@@ -11,11 +12,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from assent.model.parse import NAME_PATTERN, Declaration, listed, parse_declaration
 from assent.model.patterns import compile_pattern
 from assent.model.problems import Invalid, Problem, did_you_mean
+from assent.model.series import NumberSeries, read_series
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Role = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -60,6 +62,8 @@ class FieldType(StrEnum):
 
 
 FIELDS_MAX: Final = 2_000
+INDEXES_MAX: Final = 20
+"""Indexed fields, and searched ones, of a contract: each is a row or more for every entity."""
 STATES_MAX: Final = 500
 TRANSITIONS_MAX: Final = 2_000
 WAYS_MAX: Final = 4_000
@@ -93,7 +97,23 @@ class FieldSpec(Declaration):
     """What all of a text has to fit: a regular expression of RE2."""
     default: Any = None
     """What a new entity has where nothing was sent: a value, or an expression in braces, such as `{now + '14d'}`."""
+    series: str | None = None
+    """How new entities are numbered, such as `INV-{year}-{number:05}`: gapless, unique, and written by no caller."""
+    currency: str | None = None
+    """The currency of money: a field beside it, or a code such as `EUR`; by default `currency` beside it."""
+    index: bool = False
+    """Whether lists of entities can be filtered and sorted by it."""
+    search: bool = False
+    """Whether the words of a text are found by a search over entities."""
     label: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _series_is_drawn(cls, data: Any) -> Any:
+        """Make a series a unique system field, so that everything that asks about either is right about it."""
+        if not isinstance(data, Mapping) or data.get("series") is None:
+            return data
+        return {"system": True, "unique": True, **data}
 
 
 class StateSpec(Declaration):
@@ -189,6 +209,21 @@ class Contract(Declaration):
     def unique_fields(self) -> tuple[str, ...]:
         return tuple(name for name, spec in self.fields.items() if spec.unique)
 
+    @cached_property
+    def indexed_fields(self) -> Mapping[str, FieldType]:
+        """The fields by which lists can be filtered and sorted, with their types."""
+        return {name: spec.type for name, spec in self.fields.items() if spec.index}
+
+    @cached_property
+    def searched_fields(self) -> tuple[str, ...]:
+        return tuple(name for name, spec in self.fields.items() if spec.search)
+
+    @cached_property
+    def series(self) -> Mapping[str, NumberSeries]:
+        """Field → the series that numbers it."""
+        found = {name: read_series(spec.series) for name, spec in self.fields.items() if spec.series}
+        return {name: series for name, series in found.items() if isinstance(series, NumberSeries)}
+
     def window(self, state: str) -> EditWindow:
         return self.lifecycle.states[state].edit
 
@@ -197,7 +232,7 @@ BUILT_IN_ACTIONS: Final = frozenset({"create", "update", "transition", "amend"})
 
 
 def parse_contract(data: object) -> tuple[Contract | None, list[Problem]]:
-    """The contract in `data`, with the problems of its form and of its sense."""
+    """Return the contract in `data`, with the problems of its form and of its sense."""
     contract, problems = parse_declaration(Contract, data)
     if contract is None:
         return None, problems
@@ -206,7 +241,7 @@ def parse_contract(data: object) -> tuple[Contract | None, list[Problem]]:
 
 
 def contract_from(data: object) -> Contract:
-    """The contract in `data`; raises `Invalid` with every problem."""
+    """Return the contract in `data`; raise `Invalid` with every problem."""
     contract, problems = parse_contract(data)
     if contract is None:
         raise Invalid(problems)
@@ -214,8 +249,9 @@ def contract_from(data: object) -> Contract:
 
 
 def check_contract(contract: Contract) -> Iterator[Problem]:
-    """What the parts of a well-formed contract say against each other."""
+    """Yield what the parts of a well-formed contract say against each other."""
     yield from check_fields(contract.fields, ("fields",))
+    yield from _check_indexes(contract)
     yield from _check_lifecycle(contract.lifecycle)
     yield from _check_permissions(contract)
     yield from _check_inbox(contract)
@@ -223,14 +259,57 @@ def check_contract(contract: Contract) -> Iterator[Problem]:
         yield from _check_straight_through(contract.lifecycle)
 
 
+CURRENCY: Final = "currency"
+"""The field that holds the currency of the money beside it, unless the money names another."""
+CURRENCY_TYPES: Final = frozenset({FieldType.TEXT, FieldType.ENUM})
+_CURRENCY_CODE: Final = re.compile("[A-Z]{3}")
+
+
+def currency_named(fields: Mapping[str, FieldSpec], spec: FieldSpec) -> str | None:
+    """Return the field or the code that money among these fields has its currency from; None for none."""
+    if spec.type is not FieldType.MONEY:
+        return None
+    beside = fields.get(CURRENCY)
+    has_beside = beside is not None and beside.type in CURRENCY_TYPES
+    return spec.currency or (CURRENCY if has_beside else None)
+
+
+def is_currency_code(named: str) -> bool:
+    """Return whether this is a code, such as `EUR`, and no field."""
+    return _CURRENCY_CODE.fullmatch(named) is not None
+
+
+def currency_of(fields: Mapping[str, FieldSpec], name: str, data: Mapping[str, Any]) -> str | None:
+    """Return the currency of a field of money in this data; None for other fields, and where there is none."""
+    named = currency_named(fields, fields[name]) if name in fields else None
+    if named is None or is_currency_code(named):
+        return named
+    value = data.get(named)
+    return value if isinstance(value, str) and value else None
+
+
+def _check_currency(
+    spec: FieldSpec, path: tuple[str, ...], beside: Mapping[str, FieldSpec]
+) -> Iterator[Problem]:
+    named = spec.currency
+    if named is None or is_currency_code(named):
+        return
+    if (found := beside.get(named)) is None:
+        message = f"expected a field beside it or a code such as EUR, found `{named}`"
+        yield Problem("UNKNOWN_FIELD", message, (*path, "currency"), did_you_mean(named, beside))
+    elif found.type not in CURRENCY_TYPES:
+        message = f"a text or an enum was expected, `{named}` is {found.type}"
+        yield Problem("WRONG_TYPE", message, (*path, "currency"))
+
+
 def check_fields(fields: Mapping[str, FieldSpec], path: tuple[str, ...]) -> Iterator[Problem]:
-    """What fields, of a contract or of a form, say against themselves."""
+    """Yield what fields, of a contract or of a form, say against themselves."""
     for name, spec in fields.items():
         if path == ("fields",) and name in RESERVED_FIELD_NAMES:
             yield Problem(
                 "RESERVED_NAME", f"`{name}` is the entity's own; choose another name", (*path, name)
             )
-        yield from _check_field(spec, (*path, name))
+        yield from _check_field(spec, (*path, name), fields)
 
 
 _ONLY_WITH: Final[Mapping[str, FieldType]] = {
@@ -239,12 +318,18 @@ _ONLY_WITH: Final[Mapping[str, FieldType]] = {
     "of": FieldType.LIST,
     "fields": FieldType.OBJECT,
     "pattern": FieldType.TEXT,
+    "series": FieldType.TEXT,
+    "currency": FieldType.MONEY,
 }
+_ONLY_OF_ENTITIES: Final = ("default", "index", "search")
+"""What is declared for fields of entities alone; so is `unique`, except that a series brings it along."""
 _NOT_UNIQUE: Final = frozenset({FieldType.LIST, FieldType.OBJECT, FieldType.BOOLEAN})
 _WITHOUT_LIMITS: Final = frozenset({FieldType.BOOLEAN, FieldType.ENUM, FieldType.REFERENCE, FieldType.OBJECT})
 
 
-def _check_field(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
+def _check_field(
+    spec: FieldSpec, path: tuple[str, ...], beside: Mapping[str, FieldSpec]
+) -> Iterator[Problem]:
     for key, kind in _ONLY_WITH.items():
         if getattr(spec, key) is not None and spec.type is not kind:
             yield Problem(
@@ -260,18 +345,35 @@ def _check_field(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
         hint = "patterns are regular expressions of RE2: no look-around, no back references"
         yield Problem("BAD_PATTERN", f"this is no pattern: {found}", (*path, "pattern"), hint)
     is_of_entity = len(path) == len(("fields", "name")) and path[0] == "fields"
-    for key in ("default", "unique"):
+    for key in (*_ONLY_OF_ENTITIES, "series" if spec.series is not None else "unique"):
         if getattr(spec, key) not in (None, False) and not is_of_entity:
             yield Problem("MISPLACED_KEY", f"`{key}` goes with a field of an entity", (*path, key))
     if spec.unique and spec.type in _NOT_UNIQUE:
         yield Problem("MISPLACED_KEY", f"a {spec.type} cannot be unique", (*path, "unique"))
     if spec.default is not None and spec.system:
         yield Problem("MISPLACED_KEY", "what the workflow writes has no `default`", (*path, "default"))
+    yield from _check_series(spec, path)
     yield from _check_limits(spec, path)
+    yield from _check_currency(spec, path, beside)
     if spec.of is not None:
-        yield from _check_field(spec.of, (*path, "of"))
+        yield from _check_field(spec.of, (*path, "of"), beside)
     if spec.fields:
         yield from check_fields(spec.fields, (*path, "fields"))
+
+
+def _check_series(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
+    if spec.series is None:
+        return
+    if isinstance(found := read_series(spec.series), str):
+        hint = "write it like INV-{year}-{number:05}"
+        yield Problem("BAD_PATTERN", f"this is no number series: {found}", (*path, "series"), hint)
+    for key in ("system", "unique"):
+        if not getattr(spec, key):
+            message = f"a series is always `{key}`; found `{key}: false`"
+            yield Problem("BAD_VALUE", message, (*path, key), hint="leave the key out")
+    for key in ("pattern", "min", "max"):
+        if getattr(spec, key) is not None:
+            yield Problem("MISPLACED_KEY", f"a number that is drawn has no `{key}`", (*path, key))
 
 
 def _check_limits(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
@@ -289,7 +391,7 @@ def _check_limits(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
 
 
 def limit_of(kind: FieldType, bound: int | float | str) -> Any:
-    """A `min` or `max` as something that a value of this type, or its length, is compared with."""
+    """Return a `min` or `max` as something that a value of this type, or its length, is compared with."""
     match kind:
         case FieldType.INTEGER | FieldType.MONEY | FieldType.DECIMAL:
             return Decimal(str(bound))
@@ -330,6 +432,28 @@ def _check_lifecycle(lifecycle: Lifecycle) -> Iterator[Problem]:
             yield unknown(transition.on_reject, *at, "on_reject")
         if name in BUILT_IN_ACTIONS:
             yield Problem("RESERVED_NAME", f"`{name}` is a built-in action", ("lifecycle", *at))
+
+
+SORTED_TIMES: Final = ("created_at", "updated_at")
+"""The times of the entity itself, by which every list can be sorted."""
+
+
+def _check_indexes(contract: Contract) -> Iterator[Problem]:
+    for name, spec in contract.fields.items():
+        if spec.index and spec.type in (FieldType.LIST, FieldType.OBJECT):
+            message = f"a {spec.type} has no order to be listed by"
+            yield Problem("MISPLACED_KEY", message, ("fields", name, "index"))
+        if spec.search and spec.type is not FieldType.TEXT:
+            message = f"`search` goes with type text, this is {spec.type}"
+            yield Problem("MISPLACED_KEY", message, ("fields", name, "search"))
+    for name in SORTED_TIMES:
+        if name in contract.indexed_fields:
+            message = f"lists are sorted by the `{name}` of the entity itself; give the field another name"
+            yield Problem("RESERVED_NAME", message, ("fields", name, "index"))
+    for key, names in (("index", contract.indexed_fields), ("search", contract.searched_fields)):
+        if len(names) > INDEXES_MAX:
+            message = f"at most {INDEXES_MAX} fields have `{key}: true`, found {len(names)}"
+            yield Problem("TOO_LARGE", message, ("fields",), hint="every one is written with every entity")
 
 
 def _check_permissions(contract: Contract) -> Iterator[Problem]:

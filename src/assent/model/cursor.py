@@ -22,7 +22,7 @@ V = TypeVar("V")
 ITEMS_DEFAULT: Final = 50
 ITEMS_MAX: Final = 200
 """Of one page."""
-CURSOR_LENGTH_MAX: Final = 500
+CURSOR_LENGTH_MAX: Final = 1_000
 INTEGER_MAX: Final = 2**31 - 1
 EXPONENT_MAX: Final = 200
 _FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)
@@ -66,7 +66,7 @@ def require_limit(limit: int) -> int:
 
 
 def position_of(text: str | None, read: Callable[[Any], V]) -> V | None:
-    """Where a cursor stands, by one of the readers below; refuses one that we never gave."""
+    """Return where a cursor stands, by one of the readers below; refuse one that we never gave."""
     if text is None:
         return None
     try:
@@ -86,10 +86,16 @@ def id_in(place: Any) -> UUID:
 
 
 def integer_in(place: Any) -> int:
-    """A number that PostgreSQL's `integer` holds."""
+    """Return a number that PostgreSQL's `integer` holds."""
     if type(place) is not int or not 0 <= place <= INTEGER_MAX:
         raise ValueError(place)
     return place
+
+
+def line_in(place: Any) -> tuple[int, int]:
+    """For lines of a log: the attempt, and the position in it."""
+    attempt, position = place
+    return integer_in(attempt), integer_in(position)
 
 
 def text_in(place: Any) -> str:
@@ -105,7 +111,7 @@ def texts_in(place: Any) -> tuple[str, str]:
 
 
 def time_in(place: Any) -> datetime:
-    """A time with its zone, in years that every calendar and PostgreSQL can count."""
+    """Return a time with its zone, in years that every calendar and PostgreSQL can count."""
     found = datetime.fromisoformat(place)
     if found.tzinfo is None or not _FIRST <= found <= _LAST:
         raise ValueError(place)
@@ -113,7 +119,7 @@ def time_in(place: Any) -> datetime:
 
 
 def figure_in(place: Any) -> Decimal:
-    """A number that PostgreSQL's `numeric` holds, or one of its infinities."""
+    """Return a number that PostgreSQL's `numeric` holds, or one of its infinities."""
     found = Decimal(text_in(place))
     if found.is_nan() or (found.is_finite() and found and abs(found.adjusted()) > EXPONENT_MAX):
         raise ValueError(place)

@@ -21,7 +21,7 @@ from assent.model.nodes import (
 from assent.model.parse import Declaration, shown
 from assent.model.patch import EDGES_MAX, NODES_MAX, PATCH_KINDS, PRIORITY_MAX, one_of, parse_graph, type_of
 from assent.model.problems import Problem
-from assent.model.requirements import OnFail, Requirement
+from assent.model.requirements import Conditions, OnFail, require_people_asked
 from assent.model.terms import Capability, Condition, DottedName, Duration, Label, refuse
 
 
@@ -90,7 +90,7 @@ class FlowState(Declaration):
     label: Label | None = None
     edit: EditWindow | None = None
     capabilities: tuple[Capability, ...] = ()
-    requirements: tuple[Requirement, ...] = ()
+    requirements: Conditions = ()
     on_fail: OnFail | None = None
     timeout: Duration | None = None
     on_timeout: NodeRef | None = None
@@ -99,13 +99,15 @@ class FlowState(Declaration):
     def _something_can_fail(self) -> "FlowState":
         if self.on_fail is not None and not self.requirements:
             raise refuse("MISPLACED_KEY", "`on_fail` needs `requirements` that can fail")
+        require_people_asked(self.requirements, self.on_fail)
         return self
 
     def step(self, name: str) -> NodeDeclaration:
-        """The same as a step."""
+        """Return the step as a node declaration."""
         shared = self.model_dump(include={"label", "edit", "capabilities", "timeout", "on_timeout"})
         if self.requirements:
-            return Requirements(id=name, requirements=self.requirements, on_fail=self.on_fail, **shared)
+            more = {"requirements": self.requirements, "on_fail": self.on_fail}
+            return Requirements(id=name, type="requirements", **more, **shared)
         return RestingState(id=name, **shared)
 
 
@@ -162,5 +164,5 @@ class Flow(Declaration):
 
 
 def parse_flow(data: object) -> tuple[Flow | None, list[Problem]]:
-    """The flow in `data`, or every problem of its form."""
+    """Return the flow in `data`, or every problem of its form."""
     return parse_graph(Flow, data)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from assent.model.approval import Seat, SeatedRequest, changed_seats
 from assent.model.canonical import INTEGER_MAX
-from assent.model.contract import FieldSpec, FieldType
+from assent.model.contract import FieldSpec, FieldType, currency_named, is_currency_code
 from assent.model.problems import Problem
 from assent.model.values import DECIMAL_DIGITS_MAX, LIST_ITEMS_MAX
 
@@ -77,7 +77,7 @@ Schema = dict[str, Any]
 
 
 def form_schema(fields: Mapping[str, FieldSpec], title: str) -> Schema:
-    """The schema of a whole form; without fields, whatever comes is taken."""
+    """Return the schema of a whole form; without fields, whatever comes is taken."""
     found: Schema = {"$schema": DIALECT, "title": title, "type": "object"}
     return found | _object(fields) if fields else found
 
@@ -85,7 +85,7 @@ def form_schema(fields: Mapping[str, FieldSpec], title: str) -> Schema:
 def _object(fields: Mapping[str, FieldSpec]) -> Schema:
     required = [name for name, spec in fields.items() if spec.required and not spec.system]
     return {
-        "properties": {name: _named(name, spec) for name, spec in fields.items()},
+        "properties": {name: _named(name, spec) | _currency(fields, spec) for name, spec in fields.items()},
         "required": required,
         "additionalProperties": False,
     }
@@ -94,6 +94,14 @@ def _object(fields: Mapping[str, FieldSpec]) -> Schema:
 def _named(name: str, spec: FieldSpec) -> Schema:
     found = {"title": spec.label or name.replace("_", " ").capitalize()} | _value(spec)
     return found | {"readOnly": True} if spec.system else found
+
+
+def _currency(fields: Mapping[str, FieldSpec], spec: FieldSpec) -> Schema:
+    """Return the schema of a currency of money: a code, or the property beside it that holds one."""
+    named = currency_named(fields, spec)
+    if named is None:
+        return {}
+    return {"x-currency": named} if is_currency_code(named) else {"x-currency-field": named}
 
 
 def _value(spec: FieldSpec) -> Schema:

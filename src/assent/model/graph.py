@@ -51,6 +51,8 @@ class Outcome(StrEnum):
     DENIED = "denied"
     ERROR = "error"
     TIMEOUT = "timeout"
+    PARTIAL = "partial"
+    """Some of the results that were asked for have come, and no more is waited for."""
     NONE = "none"
     """No arrival at an ANY join qualified."""
     DRIFT = "drift"

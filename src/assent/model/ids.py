@@ -62,7 +62,7 @@ _process_source = IdSource()
 
 
 def new_id(now: datetime) -> UUID:
-    """A fresh UUIDv7 for this process, at `now`."""
+    """Return a fresh UUIDv7 for this process, at `now`."""
     return _process_source.new(now)
 
 

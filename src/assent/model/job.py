@@ -43,7 +43,7 @@ class OutsideWork:
 
 
 def openapi_name(operation: str) -> str:
-    """The name under which an operation over HTTP is among an application's operations."""
+    """Return the name under which an operation over HTTP is among an application's operations."""
     return f"openapi:{operation}"
 
 

@@ -23,7 +23,7 @@ INSTANCE_MOVES = _moves(
 )
 
 STEP_MOVES = _moves(
-    pending="running cancelled skipped failed",
+    pending="running completed cancelled skipped failed",
     running="completed failed skipped cancelled",
     completed="",
     failed="",
@@ -66,6 +66,28 @@ OUTSIDE_REQUEST_MOVES = _moves(
     cancelled="",
 )
 
+REQUIREMENT_MOVES = _moves(
+    missing="requested received waived",
+    requested="received waived missing",
+    received="in_qa waived missing",
+    in_qa="verified rejected waived missing",
+    verified="expired waived missing",
+    rejected="requested received waived missing",
+    expired="requested received waived missing",
+    waived="missing",
+)
+"""`→ missing` is a reset by a person. A document may come before it was asked for, and after it was rejected."""
+
+DOCUMENT_VERSION_MOVES = _moves(
+    pending="in_qa verified rejected",
+    in_qa="verified rejected",
+    verified="",
+    rejected="",
+)
+
+BLOB_MOVES = _moves(uploading="kept deleting", kept="deleting", deleting="deleted", deleted="")
+"""`uploading → deleting` is an upload that came to nothing, `kept → deleting` the erasure of its version."""
+
 JOB_MOVES = _moves(
     queued="running done cancelled",
     running="done retrying dead queued blocked background cancelled",
@@ -88,6 +110,9 @@ MOVES: Mapping[str, Moves] = {
     "workflow_seats": SEAT_MOVES,
     "workflow_forms": FORM_MOVES,
     "outside_requests": OUTSIDE_REQUEST_MOVES,
+    "document_requirements": REQUIREMENT_MOVES,
+    "document_versions": DOCUMENT_VERSION_MOVES,
+    "blobs": BLOB_MOVES,
     "jobs": JOB_MOVES,
 }
 

@@ -66,6 +66,15 @@ class Command:
     amendment."""
 
     @property
+    def entity_type(self) -> str:
+        return self.action.partition(".")[0]
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Return the org and the entity type."""
+        return self.org_id, self.entity_type
+
+    @property
     def behalf(self) -> Authority:
         return self.authority or Authority.of(self.actor)
 
@@ -117,6 +126,11 @@ class Mutation:
     changed: bool
     audit_id: UUID | None = None
 
+    def to_output(self) -> dict[str, object]:
+        """Return what a step keeps of a mutation that it made (WF-09); no audit row, where nothing changed."""
+        audit_id = str(self.audit_id) if self.audit_id is not None else None
+        return {"entity_id": str(self.entity.id), "version": self.entity.version, "audit_id": audit_id}
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -160,6 +174,8 @@ class KeyedEvent:
 
     key: str
     data: Any = None
+    hops: int = 1
+    """How many events led to it, with itself: it began with a step that no event of a step had reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +214,6 @@ def actor_view(actor: Actor) -> dict[str, Any]:
 
 
 def entity_view(entity: Entity) -> dict[str, Any]:
-    """Its content, and what is the entity's own."""
+    """Return its content, and what is the entity's own."""
     own = {"id": str(entity.id), "type": entity.type, "state": entity.state, "version": entity.version}
     return {**entity.data, **own}

@@ -35,7 +35,7 @@ _NOTHING_TO_SEE: Final = re.compile(f"[{''.join(f'{chr(a)}-{chr(b)}' for a, b in
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text is empty, or has nothing but blanks and invisible characters in it."""
+    """Return whether a text is empty, or has nothing but blanks and invisible characters in it."""
     return _NOTHING_TO_SEE.fullmatch(text) is not None
 
 
@@ -76,7 +76,7 @@ _INVISIBLE: Final = frozenset(
 
 
 def problem_of_id(user_id: str) -> str | None:
-    """Why a text is no member's id, if it is none."""
+    """Return why a text is no member's id, if it is none."""
     if user_id.casefold() in RESERVED:
         return f"`{user_id}` is reserved"
     if not 0 < len(user_id) <= ID_LENGTH_MAX:

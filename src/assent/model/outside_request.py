@@ -37,14 +37,15 @@ ON_RESULT: Final = "on_result"
 
 @dataclass(frozen=True, slots=True)
 class OutsideRequest:
-    """What a step asks, as it is written once."""
+    """What a step or a person asks, as it is written once."""
 
     org_id: str
     id: UUID
-    instance_id: UUID
-    step_id: UUID
-    node_id: str
-    token_id: str
+    instance_id: UUID | None
+    step_id: UUID | None
+    """The step that waits; none where a person asked."""
+    node_id: str | None
+    token_id: str | None
     name: str
     """What is asked: the workflow and the node, such as `kyc.onboarding.screening`."""
     created_at: datetime
@@ -56,6 +57,16 @@ class OutsideRequest:
     partition_id: str | None = None
     entity_type: str | None = None
     entity_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRequest:
+    """A request that ends before its step does: another asks for the rest (D34)."""
+
+    org_id: str
+    id: UUID
+    reason: str
+    ended_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +104,7 @@ class Cargo:
 
 
 def parse_cargo(text: object) -> Cargo | Problem:
-    """The cargo that a text spells, or what is wrong with it."""
+    """Return the cargo that a text spells, or what is wrong with it."""
     found = _POINTER.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return _bad_cargo(f"expected a pointer, found {shown(text)}")
@@ -181,11 +192,10 @@ class Bundle(FewProblems, Declaration):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept: what was sent, and nothing that was not."""
+        """Return it as it is kept: what was sent, and nothing that was not."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
-def read_bundle(data: object) -> Bundle | list[Problem]:
-    """Return the bundle in the data, or all its problems."""
-    bundle, problems = parse_declaration(Bundle, data)
-    return problems if bundle is None else bundle
+def parse_bundle(data: object) -> tuple[Bundle | None, list[Problem]]:
+    """Return the bundle in the data, or None and all its problems."""
+    return parse_declaration(Bundle, data)

@@ -165,7 +165,7 @@ def _without_markers(path: Path) -> Path:
 
 
 def shown(value: Any, length_max: int = 60) -> str:
-    """A short, safe rendering of a value for a message; of a large one, only the beginning is ever rendered."""
+    """Return a short, safe rendering of a value for a message; of a large one, only the beginning is rendered."""
     text = ""
     for piece in _pieces(value, length_max):
         text += piece
@@ -175,7 +175,7 @@ def shown(value: Any, length_max: int = 60) -> str:
 
 
 def _pieces(value: Any, length_max: int) -> Iterator[str]:
-    """What `repr` says, piece by piece."""
+    """Yield what `repr` says, piece by piece."""
     if type(value) is str:
         yield repr(value if len(value) <= length_max else value[: length_max + 1])
     elif type(value) is list:
@@ -197,6 +197,6 @@ def _pieces(value: Any, length_max: int) -> Iterator[str]:
 
 
 def listed(names: Iterable[str], count_max: int = 20) -> str:
-    """A few names for a message, and a sign that there are more."""
+    """Return a few names for a message, and a sign that there are more."""
     first = list(islice(names, count_max + 1))
     return ", ".join(first[:count_max]) + (", …" if len(first) > count_max else "")

@@ -35,13 +35,13 @@ def _at_type(problem: Problem) -> Problem:
 
 
 def type_of(value: Any) -> str | None:
-    """The `type` of a node, of data or declared."""
+    """Return the `type` of a node, of data or declared."""
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return kind if isinstance(kind, str) else None
 
 
 def one_of(kinds: Mapping[str, type[NodeDeclaration]], kind_of: Callable[[Any], str | None] = type_of) -> Any:
-    """The type of a node whose kind is a key of `kinds`."""
+    """Return the type of a node whose kind is a key of `kinds`."""
     # Tags stand in brackets, because `assent.model.parse` takes bracketed parts out of a problem's path.
     members = tuple(Annotated[kind, Tag(f"[{name}]")] for name, kind in kinds.items())
     discriminator = Discriminator(
@@ -110,5 +110,5 @@ class Patch(Declaration):
 
 
 def parse_patch(data: object) -> tuple[Patch | None, list[Problem]]:
-    """The patch in `data`, or every problem of its form."""
+    """Return the patch in `data`, or every problem of its form."""
     return parse_graph(Patch, data)

@@ -66,7 +66,7 @@ class PeopleSpec(Declaration):
         return self
 
     def compiled(self) -> dict[str, Any]:
-        """As plain JSON, without what goes without saying."""
+        """Return it as plain JSON, without what goes without saying."""
         said = self.model_dump(mode="json", exclude_none=True)
         plain = {"pick": "all", "levels": 1}
         return {key: value for key, value in said.items() if plain.get(key) != value}
@@ -155,7 +155,7 @@ class ApproverSpec(Declaration):
         return self.approvers or self.assignee
 
     def tier(self) -> dict[str, Any]:
-        """The compiled tier. Groups come by name, because a mapping has no order that storage keeps."""
+        """Return a compiled tier. Groups come by name, because a mapping has no order that storage keeps."""
         if (people := self._people) is not None:
             return {"groups": [_group(ONLY_GROUP, people, self.mode, self.quorum)]}
         named = sorted((self.groups or {}).items())
@@ -163,7 +163,7 @@ class ApproverSpec(Declaration):
         return found if self.enough is None else found | {"enough": self.enough}
 
     def written(self, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
-        """Where the author wrote what is at `path` of the compiled tier."""
+        """Return where the author wrote what is at `path` of the compiled tier."""
         match path:
             case ("groups", int(index), *rest) if self.groups is not None:
                 return ("groups", sorted(self.groups)[index], *rest)

@@ -34,7 +34,7 @@ EVERYTHING: Final = "*"
 
 
 def not_held(giver: Actor, capabilities: Iterable[str]) -> list[str]:
-    """The capabilities among these that the giver does not hold, each once, in order."""
+    """Return the capabilities among these that the giver does not hold, each once, in order."""
     return sorted({capability for capability in capabilities if not giver.can(capability)})
 
 

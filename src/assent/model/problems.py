@@ -49,7 +49,7 @@ class Problem:
     """The name of that text, usually a file."""
 
     def under(self, *prefix: str | int) -> Self:
-        """The same problem, seen from a value that holds the culprit under `prefix`."""
+        """Return the same problem, seen from a value that holds the culprit under `prefix`."""
         return replace(self, path=(*prefix, *self.path))
 
     def at(self, position: Position | None, source: str | None = None) -> Self:
@@ -74,7 +74,7 @@ class Problem:
         return f"{text} ({self.hint})" if self.hint else text
 
     def to_json(self) -> dict[str, object]:
-        """The problem as programs read it; absent parts are left out."""
+        """Return the problem as programs read it; absent parts are left out."""
         found: dict[str, object] = {"code": self.code, "message": self.message, "path": list(self.path)}
         if self.hint:
             found["hint"] = self.hint
@@ -128,7 +128,7 @@ KNOWN_MAX: Final = 200
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that is most like this one, if one is."""
+    """Return the known name that is most like this one, if one is."""
     if len(name) > NAME_LENGTH_MAX:
         return None
     near = get_close_matches(name, list(islice(known, KNOWN_MAX)), n=1)
@@ -144,9 +144,9 @@ def did_you_mean(name: str, known: Collection[str]) -> str | None:
 ERROR_CHARACTERS_MAX: Final = 2_000
 
 
-def clean_error_text(text: str) -> str:
+def clean_error_text(text: str, characters_max: int = ERROR_CHARACTERS_MAX) -> str:
     """Return a text that PostgreSQL can keep: no NUL, no half of a surrogate pair, and not too long."""
-    return text.replace("\0", "\ufffd").encode("utf-8", errors="replace").decode()[:ERROR_CHARACTERS_MAX]
+    return text.replace("\0", "\ufffd").encode("utf-8", errors="replace").decode()[:characters_max]
 
 
 def error_text(error: BaseException) -> str:

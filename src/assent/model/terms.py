@@ -23,7 +23,7 @@ _CRON_ITEM: Final = re.compile(r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?")
 
 
 def refuse(code: str, message: str, *, hint: str | None = None) -> PydanticCustomError:
-    """An error that `assent.model.parse` turns into a problem with this code."""
+    """Return an error that `assent.model.parse` turns into a problem with this code."""
     # Braces in a message would be taken for pydantic's own placeholders.
     context: dict[str, Any] = {"message": message} | ({"hint": hint} if hint else {})
     return PydanticCustomError(code, "{message}", context)
@@ -44,7 +44,7 @@ def _duration(value: str) -> str:
 
 
 def seconds_of(duration: str) -> int:
-    """The length of a duration that was checked before."""
+    """Return the length of a duration that was checked before."""
     found = parse_duration(duration)
     assert not isinstance(found, Problem), found
     return int(found.total_seconds())
@@ -104,8 +104,21 @@ Values = dict[str, Scalar]
 Outputs = dict[Name, Scalar]
 """Variable of the workflow → an expression of what it becomes."""
 
-RESERVED_VARIABLES: Final = frozenset({"tenant_id", "subject_id", "partition_id"})
-"""Variables that every workflow has from its instance; no step sets them."""
+INSTANCE_VARIABLES: Final = frozenset({"tenant_id", "subject_id", "partition_id"})
+"""Variables that every workflow has from its instance."""
+
+DECISION_VARIABLES: Final = {"approved": "approved_by", "rejected": "rejected_by"}
+"""Outcome of an approval → the variable that holds the id of the person whose decision ended the request."""
+
+RESERVED_VARIABLES: Final = INSTANCE_VARIABLES | frozenset(DECISION_VARIABLES.values())
+"""Variables that the engine sets; no author's `set`, `output` or form names them."""
+
+_DECISION_NAMES: Final = frozenset(DECISION_VARIABLES.values())
+
+
+def is_engines_own(name: str) -> bool:
+    """Return whether only the engine gives this variable a value, so that no caller's data may name it."""
+    return name.startswith("_") or name in _DECISION_NAMES
 
 
 class Language(Enum):
@@ -127,3 +140,5 @@ class Language(Enum):
     HEADER = auto()
     """A template that may also name secrets: `Bearer {secret.erp}`."""
     VERB = auto()
+    RESOLUTION = auto()
+    """A verb that asks an outside party for documents."""

@@ -31,7 +31,7 @@ _UNITS: Final = {
 
 
 def parse_duration(value: object) -> timedelta | Problem:
-    """The length of time that `value` says, or what is wrong with it."""
+    """Return the length of time that `value` says, or what is wrong with it."""
     match = _PATTERN.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return _bad_duration(
@@ -45,7 +45,7 @@ def parse_duration(value: object) -> timedelta | Problem:
 
 
 def require_duration(value: str | timedelta) -> timedelta:
-    """The length of time that a program gives, in either form; raises `Invalid`."""
+    """Return the length of time that a program gives, in either form; raise `Invalid`."""
     found = value if isinstance(value, timedelta) else parse_duration(value)
     if isinstance(found, Problem):
         raise Invalid([found])
@@ -75,10 +75,10 @@ JITTER: Final = 0.2
 
 
 def backoff(attempts: int, shortest: timedelta, longest: timedelta, factor: int = 2) -> timedelta:
-    """How long to wait after so many attempts, before jitter."""
+    """Return how long to wait after so many attempts, before jitter."""
     return min(longest, shortest * float(factor ** min(attempts - 1, 20)))
 
 
 def jittered(length: timedelta) -> timedelta:
-    """What failed together is not tried again together."""
+    """Return a delay changed at random, so that what failed together is not tried again together."""
     return length * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - jitter is no secret

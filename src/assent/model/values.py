@@ -45,7 +45,7 @@ def check_changes(
 
 
 def check_required(fields: Fields, data: Mapping[str, Any], path: Path = ()) -> list[Problem]:
-    """The required fields that `data` lacks; those that the system fills in come when they come."""
+    """Return the required fields that `data` lacks; those that the system fills in come when they come."""
     return [
         Problem("MISSING_FIELD", f"`{name}` is required", (*path, name))
         for name, spec in fields.items()
@@ -54,7 +54,7 @@ def check_required(fields: Fields, data: Mapping[str, Any], path: Path = ()) -> 
 
 
 def check_value(spec: FieldSpec, value: Any, path: Path, found_before: int = 0) -> Checked:
-    """One value in the form in which it is kept, or what is wrong with it."""
+    """Return one value in the form in which it is kept, or what is wrong with it."""
     if value is None:
         return None, []
     if spec.type is FieldType.LIST:

@@ -110,11 +110,11 @@ class Workflow:
         object.__setattr__(self, name, value)
 
     def outgoing(self, node_id: str) -> tuple[Edge, ...]:
-        """The edges that leave a node, in the order in which they are asked."""
+        """Return the edges that leave a node, in the order in which they are asked."""
         return self._outgoing[node_id]
 
     def answers(self, node_id: str, outcome: str) -> tuple[Edge, ...]:
-        """The edges that answer an outcome of a node, in the order in which they are asked."""
+        """Return the edges that answer an outcome of a node, in the order in which they are asked."""
         return self._answers.get((node_id, outcome), ())
 
     def inbound(self, node_id: str) -> tuple[Edge, ...]:
@@ -124,7 +124,7 @@ class Workflow:
         return self.edit_windows[node_id]
 
     def content(self) -> dict[str, Any]:
-        """Everything that the hash covers, as JSON."""
+        """Return everything that the hash covers, as JSON."""
         return {
             "kind": self.kind,
             "key": self.key,
@@ -162,7 +162,7 @@ class Workflow:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The workflow that `to_json` gave; adjacency is derived again, so `content_hash` also checks it.
+        """Return the workflow that `to_json` gave; adjacency is derived again, so `content_hash` also checks it.
 
         Keys are put in order again, because jsonb keeps an order of its own.
         """

@@ -124,14 +124,14 @@ async def health(
     *,
     partition_id: str | None = None,
 ) -> Health:
-    """How it goes, for everybody, for one org, or for one partition of an org."""
+    """Return how it goes, for everybody, for one org, or for one partition of an org."""
     limits, now = limits or HealthLimits.defaults(), database.clock.now()
     async with database.transaction(org_id, isolation="repeatable_read", read_only=True) as connection:
         # Before the queues, which are looked at by plans of their own.
         stuck = await find_stuck(connection, org_id, limits.stuck_after, _FINDINGS_MAX, partition_id)
         queues = await look_at_queues(connection, now, partition_id)
         incidents = await count_open_incidents(connection, partition_id)
-        latency = await _latency(connection, now, partition_id)
+        latency = await _latency(connection, now, org_id, partition_id)
         dead = await _dead_letters(connection, now, limits, partition_id)
     problems = (
         *(*_late(queues, limits), *_slow(latency, limits), *_standing(stuck)),
@@ -140,8 +140,11 @@ async def health(
     return Health(now, tuple(queues), latency, tuple(stuck), tuple(dead), tuple(incidents), problems)
 
 
-async def _latency(connection: Connection, now: datetime, partition_id: str | None) -> Latency:
-    (row,) = await connection.fetch(_SQL.look_at_latency, now - _LAST_HOUR, LATEST_EVENTS_MAX, partition_id)
+async def _latency(
+    connection: Connection, now: datetime, org_id: str | None, partition_id: str | None
+) -> Latency:
+    of = LATEST_EVENTS_MAX, partition_id, org_id
+    (row,) = await connection.fetch(_SQL.look_at_latency, now - _LAST_HOUR, *of)
     return Latency(**dict(row))
 
 

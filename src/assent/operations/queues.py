@@ -3,7 +3,6 @@
 Reads, and never writes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -38,7 +37,7 @@ class Queue:
 async def look_at_queues(
     connection: Connection, now: datetime, partition_id: str | None = None
 ) -> list[Queue]:
-    """Of all orgs, or of the one that the transaction is confined to; of one partition, where one is given."""
+    """Return the queues of all orgs, or of the one that the transaction is confined to, or of one of its partitions."""
     await connection.execute(_SQL.find_by_index)
     if partition_id is None:
         rows = await connection.fetch(_SQL.look_at_queues, now, COUNTED_MAX)
@@ -101,12 +100,17 @@ class OpenItem:
     error: str | None = None
 
 
-async def list_open(connection: Connection, org_id: str, limit: int) -> Sequence[OpenItem]:
-    """Events, effects, results, and the events that no step has waited for yet: the oldest of each first."""
-    events = await connection.fetch(_SQL.list_open_events, org_id, limit)
-    effects = await jobs.list_open(connection, org_id, "effect", limit)
-    results = await jobs.list_open(connection, org_id, "result", limit)
-    kept = await connection.fetch(_SQL.list_kept_events, org_id, limit)
+async def list_open(
+    connection: Connection, org_id: str, limit: int, partition_id: str | None = None
+) -> list[OpenItem]:
+    """Return events, effects, results, and the events that no step has waited for yet: the oldest of each first.
+
+    Of one partition, where one is named: what is of no instance is in no partition.
+    """
+    events = await connection.fetch(_SQL.list_open_events, org_id, limit, partition_id)
+    effects = await jobs.list_open(connection, org_id, "effect", limit, partition_id)
+    results = await jobs.list_open(connection, org_id, "result", limit, partition_id)
+    kept = await connection.fetch(_SQL.list_kept_events, org_id, limit, partition_id)
     return [
         *(OpenItem("events", **row) for row in events),
         *(OpenItem("effects", **row) for row in effects),
@@ -159,5 +163,5 @@ async def page_of_dead_letters(  # noqa: PLR0913
 
 
 async def is_letter_of(connection: Connection, org_id: str, letter_id: UUID, partition_id: str) -> bool:
-    """Whether a dead letter is one of a partition."""
+    """Return whether a dead letter is one of a partition."""
     return bool(await connection.fetchval(_SQL.is_letter_of_partition, org_id, letter_id, partition_id))

@@ -8,6 +8,7 @@ from typing import Any, Final
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import NIL_ID, ON_EVENT, Event
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues
@@ -16,18 +17,25 @@ from assent.telemetry import current_trace
 _SQL: Final = load_queries("assent.outbox", "outbox.sql")
 
 
-async def emit_events(connection: Connection, events: Sequence[Event], now: datetime) -> int:
-    """Put events into the outbox, each once (WF-11), and wake the workers when one of them is new.
+async def emit_events(connection: Connection, events: Sequence[Event], now: datetime) -> None:
+    """Put events into the outbox, each once (WF-11), and wake the workers when one of them is new."""
+    if rows := _rows(events, now):
+        await put(connection, _SQL.emit_events, rows)
 
-    Return how many were new.
-    """
-    rows = [_row(event, now) for event in _traced(_distinct(events))]
+
+async def count_emitted(connection: Connection, events: Sequence[Event], now: datetime) -> int:
+    """Emit events, and return how many were new."""
+    rows = _rows(events, now)
     written: int | None = await connection.fetchval(_SQL.emit_events, rows) if rows else None
     return written or 0
 
 
+def _rows(events: Sequence[Event], now: datetime) -> list[RowValues]:
+    return [_row(event, now) for event in _traced(_distinct(events))]
+
+
 def _traced(events: Sequence[Event]) -> Sequence[Event]:
-    """Events that bring no trace belong to the one that we are in."""
+    """Return events with a trace: those that bring none belong to the one that is open here."""
     trace = current_trace() if events else None
     if trace is None:
         return events

@@ -34,6 +34,8 @@ Scope = Literal[
     "events:write",
     "requests:read",
     "requests:write",
+    "documents:read",
+    "documents:write",
     "sources:read",
     "sources:write",
     "secrets:read",
@@ -50,6 +52,8 @@ Scope = Literal[
     "keys:write",
     "tasks:read",
     "tasks:write",
+    "verbs:read",
+    "verbs:write",
     "audit:read",
     "operations:read",
     "operations:write",
@@ -58,6 +62,9 @@ Scope = Literal[
 SCOPES: Final[tuple[str, ...]] = Scope.__args__  # type: ignore[attr-defined]
 EVERYTHING: Final = frozenset({"*"})
 """The scopes of a caller who signed in by token: everything that the member may do."""
+
+MANAGE_KEYS: Final = "keys:manage"
+"""The capability to make keys for service accounts, and to list and revoke all keys."""
 
 MARK: Final = "ak_"
 """The prefix of every key: it tells a key from a token, and finds keys in places where they should not be."""

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, Self
 from uuid import UUID
 
@@ -176,7 +177,7 @@ async def list_delegations(  # noqa: PLR0913
     after: UUID | None = None,
     limit: int | None = None,
 ) -> Sequence[KeptDelegation]:
-    """An org's delegations, the newest first: of or to one person, and those that still hold or will."""
+    """Return an org's delegations, the newest first: of or to one person, and those that still hold or will."""
     rows = await connection.fetch(_SQL.list_delegations, org_id, user_id, open_at, after, limit)
     return [KeptDelegation.of(row) for row in rows]
 
@@ -207,17 +208,31 @@ PresenceRow = tuple[str, str, str | None]
 """An org, a person's id and a role of the person; without a role, that the person is active."""
 
 
+KnownMembers = Mapping[tuple[str, str], tuple[str, Collection[str]] | None]
+"""Org and user → kind and roles of the member; None for one who is not active."""
+
+
 async def find_present(
-    connection: Connection, directory: Directory, wanted: Collection[PresenceRow]
+    connection: Connection,
+    directory: Directory,
+    wanted: Collection[PresenceRow],
+    known: KnownMembers = MappingProxyType({}),
 ) -> frozenset[PresenceRow]:
-    """Those of these that hold now: the person is active, and has the role where one is named."""
+    """Return those of these that hold now: the person is active, and has the role where one is named.
+
+    Of members who are `known`, only a directory other than `members` is asked.
+    """
     if not wanted:
         return frozenset()
     if type(directory) is MembersDirectory:
+        at_hand = frozenset(one for one in wanted if one[:2] in known and _holds(known[one[:2]], one[2]))
+        wanted = [one for one in wanted if one[:2] not in known]
+        if not wanted:
+            return at_hand
         # One statement for all of them. A directory that overrides a method of it is asked by its methods.
         orgs, users, roles = map(list, zip(*wanted, strict=True))
         rows = await connection.fetch(_SQL.find_present, orgs, users, roles)
-        return frozenset((row["org_id"], row["user_id"], row["role"]) for row in rows)
+        return at_hand | {(row["org_id"], row["user_id"], row["role"]) for row in rows}
     with_roles = {presence for presence in wanted if presence[2] is not None}
     by_id = set(wanted) - with_roles
     found = await _with_roles(connection, directory, with_roles) if with_roles else set()
@@ -225,6 +240,14 @@ async def find_present(
         people = await directory.by_id(connection, sorted((org_id, user) for org_id, user, _ in by_id))
         found |= {(org_id, user, None) for (org_id, user), member in people.items() if member.active}
     return frozenset(found & set(wanted))
+
+
+def _holds(member: tuple[str, Collection[str]] | None, role: str | None) -> bool:
+    """Return whether a member is active and, where a role is named, holds it; a role is held by users only."""
+    if member is None:
+        return False
+    kind, roles = member
+    return role is None or (role in roles and kind == "user")
 
 
 async def _with_roles(

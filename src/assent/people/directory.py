@@ -48,21 +48,21 @@ class Directory(Protocol):
     async def with_roles(
         self, connection: Connection, wanted: Sequence[OrgRole]
     ) -> Mapping[OrgRole, Sequence[Member]]:
-        """The people who have each role, active or not, in an order that stays: the first available is by it."""
+        """Return the people who have each role, active or not, in an order that stays: the first available is by it."""
         ...
 
     async def by_id(self, connection: Connection, wanted: Sequence[OrgUser]) -> Mapping[OrgUser, Member]:
-        """The people themselves."""
+        """Return people by their ids."""
         ...
 
     async def actors(self, connection: Connection, wanted: Sequence[OrgPrincipal]) -> Mapping[OrgUser, Actor]:
-        """The rights that people and service accounts have now; who is inactive or left out has none."""
+        """Return the rights that people and service accounts have now; who is inactive or left out has none."""
         ...
 
     async def managers(
         self, connection: Connection, wanted: Sequence[OrgUser]
     ) -> Mapping[OrgUser, Sequence[Member]]:
-        """The line of managers above each, the nearest first, active or not. No person is above themselves."""
+        """Return the line of managers above each, the nearest first, active or not. No person is above themselves."""
         ...
 
 

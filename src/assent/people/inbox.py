@@ -7,13 +7,17 @@ page ended and not how far that was: what comes or goes meanwhile moves nothing.
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import asyncpg
+from pydantic import AwareDatetime, Field
 
 from assent.model.cursor import cursor_of, figure_in, id_in, position_of, time_in
+from assent.model.money import figure_text
 from assent.model.mutation import Refused, Rejection
+from assent.model.parse import Declaration, parse_declaration
+from assent.model.problems import Invalid
 from assent.model.values import plain_decimal
 from assent.people.delegations import find_owners
 from assent.people.directory import Directory, MembersDirectory
@@ -32,7 +36,7 @@ _FIRST_ID: Final = UUID(int=0)
 
 
 def cursor_at(sort: Sort, row: asyncpg.Record) -> str:
-    """The cursor of a page that ends with this row."""
+    """Return the cursor of a page that ends with this row."""
     place = row["created_at"].isoformat() if sort == "age" else str(row["rank"])
     return cursor_of([sort, place, str(row["id"])])
 
@@ -58,6 +62,7 @@ def place_of(cursor: str | None, sort: Sort) -> InboxPosition:
 _SQL: Final = load_queries("assent.people", "people.sql")
 
 Bucket = Literal["mine", "roles", "delegated"]
+InboxKind = Literal["approval", "form", "question"]
 
 PAGE_ITEMS_MAX: Final = 200
 TEXT_LENGTH_MAX: Final = 200
@@ -67,7 +72,7 @@ TEXT_LENGTH_MAX: Final = 200
 class InboxQuery:
     """The filter of an inbox; a field that is None does not filter."""
 
-    kind: Literal["approval", "form"] | None = None
+    kind: InboxKind | None = None
     bucket: Bucket | None = None
     entity_type: str | None = None
     workflow: str | None = None
@@ -84,9 +89,35 @@ class InboxQuery:
     """The `next` of the page before, with the same filters and sort."""
 
 
+class InboxFilter(Declaration):
+    """What a saved filter of the inbox says: the filter and the sort of an `InboxQuery`."""
+
+    kind: InboxKind | None = None
+    bucket: Bucket | None = None
+    entity_type: str | None = None
+    workflow: str | None = None
+    overdue: bool | None = None
+    due_before: AwareDatetime | None = None
+    claimed: Literal["me", "unclaimed", "others"] | None = None
+    text: Annotated[str, Field(max_length=TEXT_LENGTH_MAX)] | None = None
+    sort: Sort = "age"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is said."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def inbox_filter_from(data: object) -> InboxFilter:
+    """Return the filter of an inbox that `data` says; raise `Invalid` with every problem."""
+    found, problems = parse_declaration(InboxFilter, data)
+    if found is None:
+        raise Invalid(problems)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """One seat that waits for an answer."""
+    """One seat that waits for an answer, or a question to the reader."""
 
     seat_id: UUID
     kind: str
@@ -106,6 +137,7 @@ class InboxItem:
     """Where the entity stands now."""
     title: str | None
     figure: Decimal | None
+    currency: str | None
     requested_by: str
     asked_at: datetime
     age: timedelta
@@ -114,6 +146,15 @@ class InboxItem:
     claimed_by: str | None
     on_behalf_of: str | None
     """Whose seat it is, when it is not the reader's own."""
+    questions: int
+    """How many questions the approvers have asked about it."""
+    question: str | None
+    """What is asked, by `requested_by`, where the item is a question."""
+
+    @property
+    def figure_text(self) -> str | None:
+        """The figure as people read it: `20,600.00 EUR`."""
+        return figure_text(self.figure, self.currency)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +268,7 @@ def _item(row: asyncpg.Record, user_id: str, now: datetime) -> InboxItem:
         state=row["state"],
         title=row["title"],
         figure=plain_decimal(row["figure"]),
+        currency=row["currency"],
         requested_by=row["requested_by"],
         asked_at=row["created_at"],
         age=now - row["created_at"],
@@ -234,4 +276,6 @@ def _item(row: asyncpg.Record, user_id: str, now: datetime) -> InboxItem:
         overdue=row["due_at"] is not None and row["due_at"] < now,
         claimed_by=row["claimed_by"],
         on_behalf_of=row["user_id"] if row["user_id"] != user_id else None,
+        questions=row["questions"],
+        question=row["question"],
     )

@@ -65,7 +65,7 @@ async def set_capabilities(
 
 
 async def read_carried(connection: Connection, org_id: str, roles: Collection[str]) -> frozenset[str]:
-    """The capabilities that these roles carry together."""
+    """Return the capabilities that these roles carry together."""
     rows = await connection.fetch(_SQL.read_carried, org_id, sorted(roles))
     return frozenset(row["capability"] for row in rows)
 
@@ -149,7 +149,7 @@ async def list_members(
 
 
 async def read_member(connection: Connection, org_id: str, user_id: str) -> KeptMember:
-    """A member, active or not; raises `Refused`."""
+    """Return a member, active or not; raise `Refused`."""
     row = await connection.fetchrow(_SQL.read_member, org_id, user_id)
     return _found(row, user_id)
 
@@ -208,7 +208,7 @@ async def change_member(  # noqa: PLR0913, PLR0917
 
 
 def _given_or_taken(found: KeptMember, changed: KeptMember) -> set[str]:
-    """The roles that a change gives or takes: all of them where a member leaves or comes back."""
+    """Return the roles that a change gives or takes: all of them where a member leaves or comes back."""
     before, after = set(found.roles), set(changed.roles)
     return before | after if found.active != changed.active else before ^ after
 
@@ -231,7 +231,7 @@ async def _check_roles(  # noqa: PLR0913, PLR0917
 async def _check_manager(
     connection: Connection, org_id: str, user_id: str, manager_id: str | None, by: Actor
 ) -> None:
-    """A manager approves, so no member makes themselves a manager, or chooses one in the line above."""
+    """Refuse to make members their own managers, or managers by choice in the line above: a manager approves."""
     own = [name for name in (by.id, by.maker_id) if name is not None]
     if await connection.fetchval(_SQL.is_above, org_id, own, user_id):
         message = f"{user_id} is a manager of {by.id}, who may not choose the managers above them"

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 import asyncpg
 
 from assent.engine.nodes.calls import RECIPIENTS_SETTING, RECIPIENTS_SETTING_MAX
+from assent.language.mails import LANGUAGE_PATTERN
 from assent.model.actor import Actor
 from assent.model.canonical import NotCanonical, canonical_hash, canonical_json, require_canonical
 from assent.model.contract import FieldSpec, FieldType
@@ -21,7 +22,7 @@ from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
 from assent.model.parse import NAME_PATTERN
 from assent.model.policy import EVERYTHING, refuse_not_held
-from assent.model.problems import Invalid, Problem, nearest
+from assent.model.problems import PROBLEMS_MAX, Invalid, Problem, nearest
 from assent.model.values import check_value
 from assent.store.connection import Connection
 from assent.store.queries import load_queries
@@ -35,6 +36,17 @@ PUBLISH_SETTING: Final = "publish"
 """Whether one person publishes alone (`direct`), or another than the editor (`four_eyes`)."""
 RETENTION_SETTING: Final = "retention_days"
 """After how many days instances that have ended are deleted; without it they stay."""
+LANGUAGE_SETTING: Final = "mail_language"
+"""The language of mails to members who chose none."""
+TIME_ZONE_SETTING: Final = "mail_time_zone"
+"""The time zone of members who chose none."""
+LINKS_SETTING: Final = "mail_links"
+"""Whether mails have a link by which a person decides without signing in; a mailbox is then a credential."""
+ALERT_SETTING: Final = "alert_url"
+"""Where new incidents and dead letters are posted, signed with the org's signing secrets."""
+FILE_BYTES_SETTING: Final = "blob_bytes_max"
+"""The size of one file of a document; without it, the limit of the server."""
+TIME_ZONE_PATTERN: Final = "[A-Za-z0-9_+/-]{1,60}"
 RESERVED: Final = "id"
 """`org.id` is the org itself in expressions."""
 
@@ -43,12 +55,20 @@ OWN_SETTINGS: Final[Settings] = MappingProxyType(
     {
         PUBLISH_SETTING: FieldSpec(type=FieldType.ENUM, values=("direct", "four_eyes")),
         RETENTION_SETTING: FieldSpec(type=FieldType.INTEGER, min=1, max=36_500),
+        LANGUAGE_SETTING: FieldSpec(type=FieldType.TEXT, pattern=LANGUAGE_PATTERN),
+        TIME_ZONE_SETTING: FieldSpec(type=FieldType.TEXT, pattern=TIME_ZONE_PATTERN),
+        LINKS_SETTING: FieldSpec(type=FieldType.BOOLEAN),
+        ALERT_SETTING: FieldSpec(type=FieldType.TEXT, pattern="https?://[!-~]{1,1000}"),
+        FILE_BYTES_SETTING: FieldSpec(type=FieldType.INTEGER, min=1),
         RECIPIENTS_SETTING: FieldSpec(type=FieldType.INTEGER, min=1, max=RECIPIENTS_SETTING_MAX),
     }
 )
 """The settings that the product itself reads."""
 SETTINGS_BYTES_MAX: Final = 65_536
 """Each advance of an instance may read all settings of its org."""
+_SETTINGS_MAX: Final = SETTINGS_BYTES_MAX // len('"a":1,')
+"""More cannot be in so many bytes: they are not looked at."""
+_TOO_LARGE: Final = Problem("TOO_LARGE", f"expected settings of at most {SETTINGS_BYTES_MAX:,} bytes")
 _NONE_DECLARED: Final[Settings] = MappingProxyType({})
 
 
@@ -145,8 +165,7 @@ async def _write(connection: Connection, found: Org, settings: Mapping[str, Any]
         # One who may publish could else do without the other pair of eyes.
         refuse_not_held(by, {EVERYTHING}, PUBLISH_SETTING)
     if len(canonical_json(settings)) > SETTINGS_BYTES_MAX:
-        message = f"expected settings of at most {SETTINGS_BYTES_MAX:,} bytes"
-        raise Invalid([Problem("TOO_LARGE", message)])
+        raise Invalid([_TOO_LARGE])
     row = await connection.fetchrow(_SQL.update_settings, found.org_id, dict(settings))
     assert row is not None
     return Org.of(row)
@@ -154,10 +173,14 @@ async def _write(connection: Connection, found: Org, settings: Mapping[str, Any]
 
 def _checked(settings: Mapping[str, Any], declared: Settings) -> dict[str, Any]:
     """Return settings in the form in which they are kept, without those that are null; raise `Invalid`."""
+    if len(settings) > _SETTINGS_MAX:
+        raise Invalid([_TOO_LARGE])
     known = {**declared, **OWN_SETTINGS}
     kept: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, value in settings.items():
+        if len(problems) >= PROBLEMS_MAX:
+            break
         if (problem := _problem_with_name(name, known, is_closed=bool(declared))) is not None:
             problems.append(problem)
         elif name in known:

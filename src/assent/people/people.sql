@@ -3,11 +3,12 @@
 -- that is null lets everything pass. $16 is the partition that the reader sees, or null.
 
 -- name: page_by_age
--- A page of what waits for a reader, the oldest first: the index of open seats has this order, person by person.
+-- A page of what waits for a reader, the oldest first: the indexes of open seats and of open questions have this order, person by
+-- person.
 SELECT w.*, extract(epoch FROM w.created_at) AS rank
   FROM jsonb_to_recordset($4::jsonb) AS people (user_id text, present boolean, roles text[])
  CROSS JOIN LATERAL (
-    SELECT i.* FROM assent.waiting_for($1, $2, people.user_id, $3, people.present, people.roles) i
+   (SELECT i.* FROM assent.waiting_for($1, $2, people.user_id, $3, people.present, people.roles) i
      WHERE (i.created_at, i.id) > ($13::timestamptz, $14::uuid)
        AND ($5::text IS NULL OR i.kind = $5) AND ($6::text IS NULL OR i.bucket = $6)
        AND ($7::text IS NULL OR i.entity_type = $7) AND ($8::text IS NULL OR i.workflow = $8)
@@ -17,7 +18,19 @@ SELECT w.*, extract(epoch FROM w.created_at) AS rank
        AND ($12::text IS NULL OR strpos(lower(i.title), lower($12)) > 0)
        AND ($16::text IS NULL OR $16 = (SELECT p.partition_id FROM assent.workflow_instances p
                                         WHERE p.org_id = $1 AND p.id = i.instance_id))
-     ORDER BY i.created_at, i.id LIMIT $15) AS w
+     ORDER BY i.created_at, i.id LIMIT $15)
+    UNION ALL
+   (SELECT i.* FROM assent.questions_to($1, $2, people.user_id, people.present) i
+     WHERE (i.created_at, i.id) > ($13::timestamptz, $14::uuid)
+       AND ($5::text IS NULL OR i.kind = $5) AND ($6::text IS NULL OR i.bucket = $6)
+       AND ($7::text IS NULL OR i.entity_type = $7) AND ($8::text IS NULL OR i.workflow = $8)
+       AND ($9::boolean IS NULL OR coalesce(i.due_at < $3, false) = $9) AND ($10::timestamptz IS NULL OR i.due_at < $10)
+       AND ($11::text IS NULL OR $11 = CASE i.claimed_by WHEN $2 THEN 'me' ELSE
+                                         CASE WHEN i.claimed_by IS NULL THEN 'unclaimed' ELSE 'others' END END)
+       AND ($12::text IS NULL OR strpos(lower(i.title), lower($12)) > 0)
+       AND ($16::text IS NULL OR $16 = (SELECT p.partition_id FROM assent.workflow_instances p
+                                        WHERE p.org_id = $1 AND p.id = i.instance_id))
+     ORDER BY i.created_at, i.id LIMIT $15)) AS w
  ORDER BY w.created_at, w.id LIMIT $15;
 
 -- name: page_by_rank
@@ -27,7 +40,9 @@ SELECT w.*, extract(epoch FROM w.created_at) AS rank
 SELECT w.*
   FROM jsonb_to_recordset($4::jsonb) AS people (user_id text, present boolean, roles text[])
  CROSS JOIN LATERAL (
-    SELECT i.*, k.rank FROM assent.waiting_for($1, $2, people.user_id, $3, people.present, people.roles) i
+    SELECT i.*, k.rank
+      FROM (SELECT * FROM assent.waiting_for($1, $2, people.user_id, $3, people.present, people.roles)
+            UNION ALL SELECT * FROM assent.questions_to($1, $2, people.user_id, people.present)) AS i
      -- What is due at no time, or has no figure, comes last.
      CROSS JOIN LATERAL (SELECT coalesce(CASE $17::text WHEN 'due' THEN extract(epoch FROM i.due_at) ELSE -i.figure END,
                                          'Infinity') AS rank) AS k
@@ -48,7 +63,8 @@ SELECT w.*
 SELECT i.bucket, count(*) AS open, count(*) FILTER (WHERE i.due_at < $3) AS overdue
   FROM jsonb_to_recordset($4::jsonb) AS people (user_id text, present boolean, roles text[])
  CROSS JOIN LATERAL (
-    SELECT * FROM assent.waiting_for($1, $2, people.user_id, $3, people.present, people.roles) OFFSET 0) AS i
+    SELECT * FROM assent.waiting_for($1, $2, people.user_id, $3, people.present, people.roles)
+    UNION ALL SELECT * FROM assent.questions_to($1, $2, people.user_id, people.present) OFFSET 0) AS i
  WHERE $5::text IS NULL OR $5 = (SELECT p.partition_id FROM assent.workflow_instances p
                                   WHERE p.org_id = $1 AND p.id = i.instance_id)
  GROUP BY i.bucket;
@@ -313,3 +329,77 @@ SELECT org_id, name, settings, created_at FROM assent.orgs WHERE org_id = $1 FOR
 -- name: update_settings
 -- Replaces the settings of an org.
 UPDATE assent.orgs SET settings = $2::jsonb WHERE org_id = $1 RETURNING org_id, name, settings, created_at;
+
+-- name: lock_preferences
+-- How a member is written to; the row stays as it is until this transaction ends.
+SELECT user_id, language, time_zone, mails, digest_hour,
+       EXISTS (SELECT FROM assent.members m WHERE m.org_id = p.org_id AND m.user_id = p.user_id AND m.email = p.links_to)
+         AS decides_by_mail, updated_at
+  FROM assent.member_preferences p
+ WHERE p.org_id = $1 AND p.user_id = $2 FOR UPDATE;
+
+-- name: read_preferences
+-- How a member is written to. They decide by mail at the address that was theirs when they chose so, and at no other.
+SELECT user_id, language, time_zone, mails, digest_hour,
+       EXISTS (SELECT FROM assent.members m WHERE m.org_id = p.org_id AND m.user_id = p.user_id AND m.email = p.links_to)
+         AS decides_by_mail, updated_at
+  FROM assent.member_preferences p
+ WHERE p.org_id = $1 AND p.user_id = $2;
+
+-- name: save_preferences
+-- How a member is written to from now on. A digest whose hour has passed today comes tomorrow, and none comes twice on a day.
+-- With $7 true, the member decides by mail at their present address; with null, that stays as it was.
+INSERT INTO assent.member_preferences AS p (org_id, user_id, language, time_zone, mails, digest_hour, links_to, digested_on,
+       updated_at)
+SELECT $1, $2, $3, $4, $5, $6::integer,
+       (SELECT m.email FROM assent.members m WHERE $7::boolean AND m.org_id = $1 AND m.user_id = $2),
+       l.here::date - (extract(hour FROM l.here) < $6::integer)::integer, assent.now()
+  FROM (SELECT assent.now() AT TIME ZONE $4::text AS here) AS l
+ON CONFLICT (org_id, user_id) DO UPDATE
+   SET language = excluded.language, time_zone = excluded.time_zone, mails = excluded.mails,
+       digest_hour = excluded.digest_hour, updated_at = excluded.updated_at,
+       links_to = CASE WHEN $7::boolean IS NULL THEN p.links_to ELSE excluded.links_to END,
+       digested_on = least(greatest(p.digested_on, excluded.digested_on), (assent.now() AT TIME ZONE $4::text)::date)
+RETURNING user_id, language, time_zone, mails, digest_hour,
+          EXISTS (SELECT FROM assent.members m WHERE m.org_id = p.org_id AND m.user_id = p.user_id AND m.email = p.links_to)
+            AS decides_by_mail, updated_at;
+
+-- name: insert_comment
+-- Inserts a comment, or a question.
+INSERT INTO assent.comments (org_id, id, kind, author_id, text, mentions, partition_id, entity_type, entity_id, entity_version,
+       request_id, instance_id, asks, created_at)
+VALUES ($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12, $13, $14)
+RETURNING *;
+
+-- name: count_question_if_pending
+-- Counts one more question on a request that is pending; its lock keeps the request pending until the question is written.
+UPDATE assent.approval_requests SET questions = questions + 1 WHERE org_id = $1 AND id = $2 AND status = 'pending'
+RETURNING questions;
+
+-- name: count_open_questions
+-- How many questions of a request wait for an answer.
+SELECT count(*) FROM assent.comments
+ WHERE org_id = $1 AND request_id = $2 AND kind = 'question' AND answered_at IS NULL AND closed_at IS NULL;
+
+-- name: answer_question_if_open
+-- Answers a question that has no answer yet, and whose request has not ended.
+UPDATE assent.comments SET answer = $3, answered_at = $4
+ WHERE org_id = $1 AND id = $2 AND kind = 'question' AND answered_at IS NULL AND closed_at IS NULL
+RETURNING *;
+
+-- name: read_question
+-- One question, with its answer.
+SELECT * FROM assent.comments WHERE org_id = $1 AND id = $2 AND kind = 'question';
+
+-- name: list_comments_of_entity
+-- The comments on an entity and the questions about it, the newest first.
+SELECT * FROM assent.comments
+ WHERE org_id = $1 AND entity_id = $2 AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
+ ORDER BY created_at DESC, id DESC LIMIT $5;
+
+-- name: list_questions_of_request
+-- The questions on an approval request, the oldest first.
+SELECT * FROM assent.comments
+ WHERE org_id = $1 AND request_id = $2 AND kind = 'question'
+   AND ($3::timestamptz IS NULL OR (created_at, id) > ($3, $4::uuid))
+ ORDER BY created_at, id LIMIT $5;

@@ -9,12 +9,13 @@ some completed items                      → partial
 as many failed as were expected           → failed
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from assent.documents.documents import CompletedCargo, receive_results
 from assent.jobs.job import (
     JOB_COLUMNS,
     AttemptResult,
@@ -26,8 +27,9 @@ from assent.jobs.job import (
 )
 from assent.jobs.queue import JobRow, hold_if_claimed, settle_if_claimed
 from assent.model.ids import RequestKey, new_id
-from assent.model.outside_request import OPEN, Bundle, BundleItem, OutsideStatus, ResultStatus, read_bundle
+from assent.model.outside_request import OPEN, Bundle, BundleItem, OutsideStatus, ResultStatus, parse_bundle
 from assent.model.problems import typed_error_text
+from assent.requests.messages import StreamMessage, StreamSource, keep_again
 from assent.requests.outside_requests import notify_steps
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
@@ -63,7 +65,7 @@ class Folded:
     items: list[NewItem] = field(default_factory=list)
     """What is new."""
     late: list[UUID] = field(default_factory=list)
-    """Deliveries that came when it had ended: they count for nothing."""
+    """Deliveries that came when it had ended: they do not count for it."""
 
     @property
     def is_open(self) -> bool:
@@ -102,7 +104,7 @@ def _count(request: Folded, new: NewItem) -> None:
 
 
 def decided(expected: int, received: int, failed: int, said: ResultStatus) -> OutsideStatus:
-    """Where a request stands with so many items, and with what its sender says of the whole."""
+    """Return where a request stands with so many items, and with what its sender says of the whole."""
     if received >= expected:
         return "completed"
     if said != "completed":
@@ -121,11 +123,16 @@ FAILED: Final = "RESULT_FAILED"
 class ClaimedDelivery(ClaimedJob):
     """A bundle that a worker has claimed, as it was sent."""
 
-    request_id: UUID
+    request_id: UUID | None
+    """None of a message of a stream, which no request was found for."""
     body: Any
+    source: StreamSource | None = None
+    message: StreamMessage | None = None
+    """A dead message of a stream, which a person retries."""
 
     @property
     def place(self) -> RequestKey:
+        assert self.request_id is not None
         return self.org_id, self.request_id
 
 
@@ -139,7 +146,16 @@ async def load_deliveries(connection: Connection, jobs: Sequence[JobRow]) -> lis
         return []
     claimed = {job["id"]: job for job in jobs}
     rows = await connection.fetch(_SQL.read_deliveries, [job["org_id"] for job in jobs], list(claimed))
-    return [ClaimedDelivery(*claimed[row["id"]][:JOB_COLUMNS], *row[1:]) for row in rows]
+    return [_loaded(claimed[row["id"]], row) for row in rows]
+
+
+def _loaded(job: JobRow, row: Row) -> ClaimedDelivery:
+    delivery = ClaimedDelivery(*(*job[:JOB_COLUMNS], row["request_id"], row["body"]))
+    if row["message"] is None:
+        return delivery
+    source = StreamSource(row["transport"], row["stream"], job["org_id"], row["names"])
+    message = StreamMessage(row["message"], row["position"], row["size"])
+    return replace(delivery, source=source, message=message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +168,13 @@ class Fold:
     """Whether anything came in time."""
 
     @property
+    def has_news(self) -> bool:
+        """Whether its step is to be notified: it is decided, or partial with more than before."""
+        before = self.row["received"], self.row["failed"]
+        is_more = (self.folded.received, self.folded.failed) != before
+        return not self.folded.is_open or (self.folded.status == "partial" and is_more)
+
+    @property
     def after(self) -> dict[str, Any]:
         standing = ("status", "received", "failed", "error")
         return {**self.row, **{name: getattr(self.folded, name) for name in standing}}
@@ -160,21 +183,48 @@ class Fold:
 async def process_deliveries(
     connection: Connection, worker_id: UUID, claimed: Sequence[ClaimedDelivery]
 ) -> dict[str, int]:
-    """Fold what a worker has claimed; return how many bundles were processed, came late, or could not be read."""
+    """Fold what a worker has claimed; return how many bundles were processed, came late, or are dead.
+
+    A message of a stream that a person retries is `kept` as a result, which is folded next.
+    """
     now = await transaction_time(connection)
     held = await hold_if_claimed(connection, worker_id, [delivery.job for delivery in claimed])
-    readable, unreadable = _read([delivery for delivery in claimed if delivery.id in held])
+    mine = [delivery for delivery in claimed if delivery.id in held]
+    readable, unreadable = _read([delivery for delivery in mine if delivery.message is None])
+    again = await _keep_again(connection, [delivery for delivery in mine if delivery.message is not None])
     late: set[UUID] = set()
     if readable:
         folds = await _fold_all(connection, readable)
         fresh = [one for one in folds if one.took_in]
         await _write(connection, fresh, now)
-        await notify_steps(connection, [one.after for one in fresh if not one.folded.is_open], now)
         late = {delivery for one in folds for delivery in one.folded.late}
+        await receive_results(connection, [*_completed(fresh), *_late(readable, late)], now)
+        await notify_steps(connection, [one.after for one in fresh if one.has_news], now)
         await _mark_late(connection, [delivery for delivery, _ in readable if delivery.id in late])
     done = [next_state(delivery, Succeeded(), RESULT_RETRIES) for delivery, _ in readable]
-    await settle_if_claimed(connection, worker_id, [*done, *unreadable])
-    return {"processed": len(readable) - len(late), "late": len(late), "dead": len(unreadable)}
+    await settle_if_claimed(connection, worker_id, [*done, *unreadable, *again])
+    kept = sum(result.status == "done" for result in again)
+    return {
+        "processed": len(readable) - len(late),
+        "kept": kept,
+        "late": len(late),
+        "dead": len(unreadable) + len(again) - kept,
+    }
+
+
+async def _keep_again(connection: Connection, retried: Sequence[ClaimedDelivery]) -> list[DeliveryResult]:
+    """Keep messages that a person retries, stream by stream; what they bring is folded as what comes from there."""
+    by_source: dict[StreamSource, list[tuple[ClaimedDelivery, StreamMessage]]] = {}
+    for delivery in retried:
+        if delivery.source is not None and delivery.message is not None:
+            by_source.setdefault(delivery.source, []).append((delivery, delivery.message))
+    results = []
+    for source, given in by_source.items():
+        reasons = await keep_again(connection, source, [message for _, message in given])
+        for (delivery, _), why in zip(given, reasons, strict=True):
+            failed = why and Failed(why.code, f"{why.code}: {why.error}", permanent=True)
+            results.append(next_state(delivery, failed or Succeeded(), RESULT_RETRIES))
+    return results
 
 
 def failure_of(delivery: ClaimedDelivery, error: Exception) -> DeliveryResult:
@@ -187,11 +237,11 @@ def _read(
 ) -> tuple[list[tuple[ClaimedDelivery, Bundle]], list[DeliveryResult]]:
     readable, unreadable = [], []
     for delivery in claimed:
-        bundle = read_bundle(delivery.body)
-        if isinstance(bundle, Bundle):
+        bundle, problems = parse_bundle(delivery.body)
+        if bundle is not None:
             readable.append((delivery, bundle))
         else:
-            failed = Failed(UNREADABLE, f"{UNREADABLE}: {'; '.join(map(str, bundle))}", permanent=True)
+            failed = Failed(UNREADABLE, f"{UNREADABLE}: {'; '.join(map(str, problems))}", permanent=True)
             unreadable.append(next_state(delivery, failed, RESULT_RETRIES))
     return readable, unreadable
 
@@ -234,6 +284,25 @@ async def _write(connection: Connection, folds: Sequence[Fold], now: datetime) -
     items = [_item_row(one.row, new, now) for one in folds for new in one.folded.items]
     await connection.execute(_SQL.insert_items, items)
     await connection.execute(_SQL.write_folded_requests, [_request_row(one, now) for one in folds])
+
+
+def _completed(folds: Sequence[Fold]) -> list[CompletedCargo]:
+    return [
+        CompletedCargo(one.row["org_id"], one.row["id"], new.item.cargo)
+        for one in folds
+        for new in one.folded.items
+        if new.item.status == "completed" and new.item.cargo is not None
+    ]
+
+
+def _late(readable: Readable, late: Collection[UUID]) -> list[CompletedCargo]:
+    """Return what came when its request had ended: it counts for the documents that are still missing."""
+    return [
+        CompletedCargo(*delivery.place, item.cargo, is_late=True)
+        for delivery, bundle in readable
+        for item in bundle.items
+        if delivery.id in late and item.status == "completed" and item.cargo is not None
+    ]
 
 
 def _item_row(request: Row, new: NewItem, now: datetime) -> dict[str, Any]:

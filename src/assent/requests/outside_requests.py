@@ -1,7 +1,7 @@
 """Requests to outside parties: opened and closed with their step, in sets, pushed results, and views of them.
 
 A request ends once: results decide it (`deliveries.py`), its time is over, or its call never arrived. The step that
-waits is notified then. A request that is partial is open: its items can be seen, and its step is not notified yet.
+waits is notified then. A request that is partial is open: its step is notified of each part, and may go on with it.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,16 @@ from uuid import UUID
 from assent.model.actor import Reader, reader_columns
 from assent.model.ids import Cursor, new_id
 from assent.model.mutation import Event
-from assent.model.outside_request import ON_RESULT, Bundle, EndedStep, OutsideRequest, OutsideStatus
+from assent.model.outside_request import (
+    ON_RESULT,
+    Bundle,
+    ClosedRequest,
+    EndedStep,
+    OutsideRequest,
+    OutsideStatus,
+)
 from assent.outbox.events import emit_events
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
@@ -28,11 +36,16 @@ Asked = tuple[OutsideRequest, str | None]
 async def open_requests(connection: Connection, asked: Sequence[Asked], ended: Sequence[EndedStep]) -> None:
     """Open what steps have asked; then close what is still open of those that ended."""
     if asked:
-        await connection.execute(
-            _SQL.open_requests, [_request_row(request, trace) for request, trace in asked]
-        )
+        await put(connection, _SQL.open_requests, [_request_row(request, trace) for request, trace in asked])
     if ended:
-        await connection.execute(_SQL.end_requests_of_steps, [_end(step) for step in ended])
+        await put(connection, _SQL.end_requests_of_steps, [_end(step) for step in ended])
+
+
+async def close_requests(connection: Connection, closed: Sequence[ClosedRequest]) -> None:
+    """Close requests in whose place others ask; what comes for them now is late."""
+    if closed:
+        rows = [{field.name: getattr(one, field.name) for field in fields(one)} for one in closed]
+        await connection.execute(_SQL.close_requests_if_open, rows)
 
 
 def _request_row(request: OutsideRequest, trace: str | None) -> dict[str, Any]:
@@ -43,11 +56,11 @@ def _end(step: EndedStep) -> dict[str, Any]:
     return {field.name: getattr(step, field.name) for field in fields(step)}
 
 
-Source = Literal["http", "callback", "python"]
+Source = Literal["http", "callback", "python", "upload"]
 
 Pushed = Literal["accepted", "repeated", "late"]
-"""It is in the queue; or its key was taken before, and nothing happens; or its request has ended, and it counts for
-nothing."""
+"""It is in the queue; or its key was taken before, and nothing happens; or its request has ended, and only documents
+that are still missing are taken."""
 
 
 async def push_delivery(
@@ -57,7 +70,7 @@ async def push_delivery(
 
     Every door pushes here; a worker folds it later.
     """
-    given = (request_id, bundle.key, bundle.to_json(), source, pushed_by)
+    given = (request_id, bundle.to_json(), source, pushed_by)
     pushed: Pushed | None = await connection.fetchval(_SQL.keep_delivery, *given)
     return pushed
 
@@ -66,15 +79,18 @@ Item = dict[str, str | None]
 
 
 async def notify_steps(connection: Connection, requests: Sequence[Row], now: datetime) -> None:
-    """Put an event into the outbox for the instance of each request that was decided now."""
+    """Put an event into the outbox for the instance of each request that was decided now, or has another part."""
+    requests = [
+        row for row in requests if row["step_id"] is not None
+    ]  # a person who asked waits for no event
     if requests:
         items = await _received(connection, requests)
         await emit_events(connection, [_event(row, items.get(row["id"], []), now) for row in requests], now)
 
 
 async def _received(connection: Connection, requests: Sequence[Row]) -> dict[UUID, list[Item]]:
-    """The items of those that are complete; the others have nothing to go on with."""
-    complete = [(row["org_id"], row["id"]) for row in requests if row["status"] == "completed"]
+    """Return the items of those that are complete or partial; the others have nothing to go on with."""
+    complete = [(row["org_id"], row["id"]) for row in requests if row["status"] in ("completed", "partial")]
     found: dict[UUID, list[Item]] = {}
     if complete:
         columns = map(list, zip(*complete, strict=True))
@@ -84,10 +100,11 @@ async def _received(connection: Connection, requests: Sequence[Row]) -> dict[UUI
 
 
 def _event(request: Row, items: list[Item], now: datetime) -> Event:
-    """A request is decided once, so it is its own cause."""
+    """Return the event of a request: its key is the request, decided once, or how much of it has come."""
     counts = {"received": request["received"], "failed": request["failed"]}
+    part = f" {request['received']} {request['failed']}" if request["status"] == "partial" else ""
     news = {
-        "cause": str(request["id"]),
+        "cause": f"{request['id']}{part}",
         "step": str(request["step_id"]),
         "request": str(request["id"]),
         "status": request["status"],
@@ -124,9 +141,9 @@ CAME_MAX: Final = 1_000
 class RequestView:
     id: UUID
     name: str
-    instance_id: UUID
-    step_id: UUID
-    node_id: str
+    instance_id: UUID | None
+    step_id: UUID | None
+    node_id: str | None
     partition_id: str | None
     entity_type: str | None
     entity_id: UUID | None
@@ -172,18 +189,29 @@ class OutsideRequestFilter:
     instance_id: UUID | None = None
     name: str | None = None
     partition_id: str | None = None
+    only_open: bool = False
+    """Whether those are left out that have ended."""
     reader: Reader | None = None
     """Who reads the list, and sees what they may; without one, everything."""
+    reads_documents: bool = False
+    """Whether the reader sees requests of no instance: those that people made for documents."""
 
 
 async def page_of_requests(
     connection: Connection, org_id: str, wanted: OutsideRequestFilter, after: Cursor | None, limit: int
 ) -> list[RequestView]:
-    """The newest first."""
+    """Return requests, the newest first."""
     which = (wanted.status, wanted.instance_id, wanted.name, wanted.partition_id)
     seen = reader_columns(wanted.reader)
     rows = await connection.fetch(
-        _SQL.page_of_requests, org_id, *which, *(after or (None, None)), limit, *seen
+        _SQL.page_of_requests,
+        org_id,
+        *which,
+        *(after or (None, None)),
+        limit,
+        *seen,
+        wanted.only_open,
+        wanted.reads_documents,
     )
     return [RequestView(**row) for row in rows]
 
@@ -196,7 +224,7 @@ async def find_request(connection: Connection, org_id: str, request_id: UUID) ->
 async def came_for(
     connection: Connection, org_id: str, request_id: UUID
 ) -> tuple[list[DeliveryView], list[ItemView], Any]:
-    """What came for a request, the latest first, and what was asked."""
+    """Return what came for a request, the latest first, and what was asked."""
     deliveries = await connection.fetch(_SQL.list_deliveries, org_id, request_id, CAME_MAX)
     items = await connection.fetch(_SQL.list_items, org_id, request_id, CAME_MAX)
     asked = await connection.fetchval(_SQL.read_asked, org_id, request_id)

@@ -1,5 +1,6 @@
 -- name: open_requests
--- What steps ask of outside parties, with the arguments in the history.
+-- What steps ask of outside parties, with the arguments in the history; and a link by which documents that are asked for can be
+-- handed in.
 WITH asked AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset($1::jsonb) AS r (
     org_id text, id uuid, partition_id text, instance_id uuid, step_id uuid, node_id text, token_id text, entity_type text,
@@ -10,6 +11,9 @@ WITH asked AS MATERIALIZED (
          entity_id, name, expected, trace_id, expires_at, created_at)
   SELECT org_id, id, partition_id, instance_id, step_id, node_id, token_id, entity_type, entity_id, name, expected,
          trace_id, expires_at, created_at FROM asked
+), linked AS (
+  INSERT INTO assent.upload_links (org_id, request_id)
+  SELECT org_id, id FROM asked WHERE arguments ? 'documents'
 )
 INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, at)
 SELECT org_id, gen_random_uuid(), id, 'asked', 'workflow', arguments, created_at FROM asked;
@@ -33,17 +37,68 @@ WITH ended AS MATERIALIZED (
 INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, at)
 SELECT org_id, gen_random_uuid(), id, status, 'workflow', jsonb_build_object('reason', reason), ended_at FROM closed;
 
+-- name: close_requests_if_open
+-- Closes requests in whose place others ask. Rows are locked in the order in which deliveries lock them.
+WITH wanted AS MATERIALIZED (
+  SELECT r.org_id, r.id, c.reason, c.ended_at
+    FROM jsonb_to_recordset($1::jsonb) AS c (org_id text, id uuid, reason text, ended_at timestamptz)
+    JOIN assent.outside_requests r ON r.org_id = c.org_id AND r.id = c.id
+   WHERE r.ended_at IS NULL
+   ORDER BY r.org_id, r.id
+   FOR NO KEY UPDATE OF r
+), closed AS (
+  UPDATE assent.outside_requests r SET status = 'cancelled', ended_at = w.ended_at
+    FROM wanted w WHERE r.org_id = w.org_id AND r.id = w.id AND r.ended_at IS NULL
+  RETURNING r.org_id, r.id, w.reason, r.ended_at
+)
+INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, at)
+SELECT org_id, gen_random_uuid(), id, 'cancelled', 'workflow', jsonb_build_object('reason', reason), ended_at FROM closed;
+
 -- name: keep_delivery
 -- Keeps a bundle that came for a request, once for its key; see the function.
-SELECT assent.keep_delivery($1, $2, $3::jsonb, $4, $5);
+SELECT assent.keep_delivery($1, $2::jsonb, $3, $4);
+
+-- name: keep_deliveries
+-- Keeps bundles that came for requests, each once for its key; see the function.
+SELECT number, outcome, version FROM assent.keep_deliveries($1::jsonb, $2, $3, $4, $5);
+
+-- name: bury_messages
+-- Keeps messages that could not be kept as results, each as a dead job, once however often it is read.
+WITH messages AS MATERIALIZED (
+  SELECT d.*, m.body, m.hash
+    FROM jsonb_to_recordset($1::jsonb) AS d (
+           number bigint, org_id text, id uuid, transport text, stream text, "position" text, names text, size bigint,
+           lane text, code text, error text, evidence jsonb)
+    JOIN unnest($2::bytea[], $3::bytea[]) WITH ORDINALITY AS m (body, hash, number) USING (number)
+), buried AS (
+  INSERT INTO assent.dead_messages (org_id, id, transport, stream, position, names, body, size, hash, read_at)
+  SELECT org_id, id, transport, stream, position, names, body, size, hash, assent.now() FROM messages
+   ORDER BY org_id, transport, stream, position, hash
+  ON CONFLICT (org_id, transport, stream, position, hash) DO NOTHING
+  RETURNING org_id, id
+), dead AS (
+  INSERT INTO assent.jobs (org_id, id, kind, lane, status, attempts, attempts_max, ended_at)
+  SELECT m.org_id, m.id, 'result', m.lane, 'dead', 1, 1, assent.now() FROM messages m JOIN buried USING (org_id, id)
+), explained AS (
+  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, worker_id, started_at, ended_at)
+  SELECT m.org_id, m.id, 1, 'result', 'failed', m.evidence, m.code, m.error, $4, assent.now(), assent.now()
+    FROM messages m JOIN buried USING (org_id, id)
+)
+SELECT id FROM buried;
 
 -- name: read_deliveries
--- The bundles of claimed jobs, in the order in which they came.
-SELECT d.id, d.request_id, h.body
-  FROM unnest($1::text[], $2::uuid[]) AS j (org_id, id)
-  JOIN assent.outside_request_deliveries d ON d.org_id = j.org_id AND d.id = j.id
-  LEFT JOIN assent.outside_request_history h ON h.org_id = d.org_id AND h.id = d.id
- ORDER BY d.position;
+-- The bundles of claimed jobs, in the order in which they came; then the messages of streams that a person retries.
+SELECT id, request_id, body, message, size, transport, stream, "position", names
+  FROM (SELECT d.position AS came, d.id, d.request_id, h.body, NULL::bytea AS message, NULL::bigint AS size,
+               NULL AS transport, NULL AS stream, NULL AS "position", NULL AS names
+          FROM unnest($1::text[], $2::uuid[]) AS j (org_id, id)
+          JOIN assent.outside_request_deliveries d ON d.org_id = j.org_id AND d.id = j.id
+          LEFT JOIN assent.outside_request_history h ON h.org_id = d.org_id AND h.id = d.id
+        UNION ALL
+        SELECT NULL, m.id, NULL, NULL, m.body, m.size, m.transport, m.stream, m.position, m.names
+          FROM unnest($1::text[], $2::uuid[]) AS j (org_id, id)
+          JOIN assent.dead_messages m ON m.org_id = j.org_id AND m.id = j.id) AS claimed
+ ORDER BY came, id;
 
 -- name: lock_requests
 -- Locks the requests of a batch in the order that every transaction uses: one that ends a request locks it before us or
@@ -86,7 +141,7 @@ SELECT org_id, gen_random_uuid(), id, status, 'results', jsonb_build_object('err
   FROM written WHERE ended_at IS NOT NULL;
 
 -- name: mark_late
--- These bundles came when their request had ended, and count for nothing.
+-- These bundles came when their request had ended.
 UPDATE assent.outside_request_deliveries d SET late = true
   FROM unnest($1::text[], $2::uuid[]) AS m (org_id, id)
  WHERE d.org_id = m.org_id AND d.id = m.id;
@@ -137,7 +192,7 @@ WITH lost AS MATERIALIZED (
 SELECT * FROM failed;
 
 -- name: page_of_requests
--- Requests of an org, newest first; of one status, instance, name and partition, where these are given. What the reader may
+-- Requests of an org, newest first; of one status, instance, name and partition, and only open ones, where these are given. What the reader may
 -- not see is left out: an entity's by its type, a flow's as its instance.
 SELECT id, name, instance_id, step_id, node_id, partition_id, entity_type, entity_id, status, expected,
        received, failed, error, created_at, expires_at, ended_at
@@ -145,10 +200,12 @@ SELECT id, name, instance_id, step_id, node_id, partition_id, entity_type, entit
  WHERE org_id = $1 AND ($2::text IS NULL OR status = $2) AND ($3::uuid IS NULL OR instance_id = $3)
    AND ($4::text IS NULL OR name = $4) AND ($5::text IS NULL OR partition_id = $5)
    AND ($6::timestamptz IS NULL OR (created_at, id) < ($6, $7::uuid))
-   AND (NOT $9::boolean OR CASE WHEN entity_type IS NOT NULL THEN entity_type <> ALL ($10::text[]) ELSE EXISTS (
+   AND (NOT $9::boolean OR CASE WHEN entity_type IS NOT NULL THEN entity_type <> ALL ($10::text[])
+        WHEN instance_id IS NULL THEN $16::boolean ELSE EXISTS (
          SELECT FROM assent.workflow_instances i
           WHERE i.org_id = r.org_id AND i.id = r.instance_id
             AND assent.is_readable(i, $10, $11::boolean, $12::uuid[], $13::text, $14::timestamptz)) END)
+   AND (NOT $15::boolean OR ended_at IS NULL)
  ORDER BY created_at DESC, id DESC LIMIT $8;
 
 -- name: find_request

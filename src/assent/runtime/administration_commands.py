@@ -1,4 +1,4 @@
-"""Commands of administrators: settings, rules, approval chains, secrets and signing secrets of an org.
+"""Commands of administrators: settings, rules, chains, mail templates and secrets of an org; and own preferences.
 
 Each command checks its capability. Without an actor the operator of the database acts.
 """
@@ -10,6 +10,15 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from assent.approvals.chains import Chain, keep_chain, list_chains, read_chain
+from assent.effects.alerts import Alert, send_alerts
+from assent.effects.mail_templates import (
+    SavedMailTemplate,
+    delete_mail_template,
+    list_mail_templates,
+    preview_mail,
+    read_mail_template,
+    save_mail_template,
+)
 from assent.effects.named_secrets import (
     MANAGE_SECRETS,
     SecretRecord,
@@ -34,12 +43,14 @@ from assent.kernel.saved_rules import (
     read_rule,
     save_rule_by_member,
 )
+from assent.language.mails import MailWords
 from assent.model.actor import By
+from assent.model.cursor import ITEMS_DEFAULT, ItemPage, position_of, require_limit, text_in
 from assent.model.mutation import Refused, Rejection
-from assent.model.problems import Invalid
-from assent.people.orgs import MANAGE_ORG, Org, change_settings, read_org, save_settings
-from assent.runtime.core import OrgScope
-from assent.runtime.rights import may_read, require_capability
+from assent.people.orgs import ALERT_SETTING, MANAGE_ORG, Org, change_settings, read_org, save_settings
+from assent.people.preferences import Preferences, change_preferences, read_preferences
+from assent.runtime.core import CommandTransaction, OrgScope
+from assent.runtime.rights import may_read, may_read_definitions, require_capability
 from assent.store.database import Connection
 from assent.telemetry import current_trace
 
@@ -50,7 +61,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[T]]
 
 
-async def _write(scope: OrgScope, work: Work[T], *, as_owner: bool = False) -> T:
+async def write_as_actor(scope: OrgScope, work: Work[T], *, as_owner: bool = False) -> T:
     """Run work in one transaction; the audit log names the actor. The engine's role has no right to secrets."""
     by = By(scope.actor_or_system, scope.core.origin, current_trace())
     return await scope.database.run(work, org_id=None if as_owner else scope.org_id, by=by)
@@ -76,6 +87,23 @@ class SettingCommands:
         """Set some settings, and remove those whose value is None; raise as `save` does."""
         return await self._write(change_settings, settings, tag)
 
+    async def test_alert(self) -> UUID:
+        """Post a test to the org's `alert_url`, signed as alerts are, and return its id; raise `Refused`."""
+        scope = self.scope
+        require_capability(scope.actor_or_system, MANAGE_ORG)
+
+        async def work(tx: CommandTransaction) -> UUID:
+            url = (await read_org(tx.connection, scope.org_id)).settings.get(ALERT_SETTING)
+            if not isinstance(url, str):
+                hint = f"set it with `assent org set {ALERT_SETTING}=https://…`"
+                raise Refused(Rejection("NOT_FOUND", f"the org has no setting `{ALERT_SETTING}`", hint=hint))
+            now = scope.database.clock.now()
+            (alert_id,) = await send_alerts(tx.connection, [Alert(scope.org_id, url, "test")], now)
+            await tx.note("effect", "alert.test", str(alert_id))
+            return alert_id
+
+        return await scope.write(work)
+
     async def _write(
         self, write: Callable[..., Awaitable[Org]], settings: Mapping[str, Any], tag: str | None
     ) -> Org:
@@ -86,7 +114,7 @@ class SettingCommands:
         async def work(connection: Connection) -> Org:
             return await write(connection, scope.org_id, settings, actor, tag=tag, declared=declared)
 
-        return await _write(scope, work)
+        return await write_as_actor(scope, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +152,7 @@ class RuleCommands:
                 connection, registry, scope.org_id, rule, org.settings, scope.actor_or_system, now
             )
 
-        return await _write(scope, work)
+        return await write_as_actor(scope, work)
 
     async def delete(self, entity_type: str, name: str) -> SavedRule:
         """Delete a rule and return it; the history of its evaluations stays."""
@@ -133,7 +161,7 @@ class RuleCommands:
         async def work(connection: Connection) -> SavedRule:
             return await delete_rule(connection, self.scope.org_id, entity_type, name)
 
-        return await _write(self.scope, work)
+        return await write_as_actor(self.scope, work)
 
     async def list_evaluations(
         self, entity_type: str, name: str, *, after: UUID | None = None, limit: int | None = None
@@ -182,12 +210,79 @@ class ChainCommands:
 
         async def work(connection: Connection) -> Chain:
             now = self.scope.database.clock.now()
-            kept = await keep_chain(connection, self.scope.org_id, chain, now)
-            if not isinstance(kept, Chain):
-                raise Invalid(kept)
-            return kept
+            return await keep_chain(connection, self.scope.org_id, chain, now)
 
-        return await _write(self.scope, work)
+        return await write_as_actor(self.scope, work)
+
+
+@dataclass(frozen=True, slots=True)
+class MailTemplateCommands:
+    """What an org writes in place of our mails, by kind and language; all of it takes `org:manage`."""
+
+    scope: OrgScope
+
+    async def list(self) -> builtins.list[SavedMailTemplate]:
+        """Return the templates of every kind, ours and the org's own, by kind and language."""
+        self._require()
+        async with self.scope.reading() as connection:
+            return await list_mail_templates(connection, self.scope.org_id)
+
+    async def get(self, kind: str, language: str) -> SavedMailTemplate:
+        """Return the template of a kind in a language; raise `Refused` if there is none."""
+        self._require()
+        async with self.scope.reading() as connection:
+            return await read_mail_template(connection, self.scope.org_id, kind, language)
+
+    async def save(self, kind: str, language: str, template: Mapping[str, Any]) -> SavedMailTemplate:
+        """Save `subject`, `text` and `html`, or some of them; raise `Refused`, or `Invalid` with every problem."""
+        self._require()
+        scope = self.scope
+
+        async def work(connection: Connection) -> SavedMailTemplate:
+            by, now = scope.actor_or_system.id, scope.database.clock.now()
+            return await save_mail_template(connection, scope.org_id, kind, language, template, by, now)
+
+        return await write_as_actor(scope, work)
+
+    async def delete(self, kind: str, language: str) -> SavedMailTemplate:
+        """Delete the org's parts and return them: our words are sent again; raise `Refused` if there are none."""
+        self._require()
+
+        async def work(connection: Connection) -> SavedMailTemplate:
+            return await delete_mail_template(connection, self.scope.org_id, kind, language)
+
+        return await write_as_actor(self.scope, work)
+
+    async def preview(self, kind: str, language: str, template: Mapping[str, Any] | None = None) -> MailWords:
+        """Return a mail with example values, of a template that is not saved yet or of the saved one."""
+        self._require()
+        async with self.scope.reading() as connection:
+            return await preview_mail(connection, self.scope.org_id, kind, language, template)
+
+    def _require(self) -> None:
+        require_capability(self.scope.actor_or_system, MANAGE_ORG)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceCommands:
+    """How the actor is written to; each sets their own."""
+
+    scope: OrgScope
+
+    async def get(self) -> Preferences:
+        """Return the preferences of the actor."""
+        actor = self.scope.required_actor
+        async with self.scope.reading() as connection:
+            return await read_preferences(connection, self.scope.org_id, actor.id)
+
+    async def change(self, changes: Mapping[str, Any]) -> Preferences:
+        """Set some of `language`, `time_zone`, `mails`, `digest_hour` and `decides_by_mail`; raise `Refused`."""
+        actor = self.scope.required_actor
+
+        async def work(connection: Connection) -> Preferences:
+            return await change_preferences(connection, self.scope.org_id, actor.id, changes)
+
+        return await write_as_actor(self.scope, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +300,7 @@ class SecretCommands:
         async def work(connection: Connection) -> builtins.list[SecretRecord]:
             return await list_secrets(connection, self.scope.org_id, after, limit)
 
-        return await _write(self.scope, work, as_owner=True)
+        return await write_as_actor(self.scope, work, as_owner=True)
 
     async def set(self, name: str, value: str, hosts: Sequence[str]) -> SecretRecord:
         """Keep a secret, in place of the one of this name; raise `Refused`."""
@@ -216,7 +311,7 @@ class SecretCommands:
             by, now = scope.actor_or_system.id, scope.database.clock.now()
             return await put_secret(connection, scope.org_id, name, value, hosts, by, now)
 
-        return await _write(scope, work, as_owner=True)
+        return await write_as_actor(scope, work, as_owner=True)
 
     async def delete(self, name: str) -> SecretRecord:
         """Delete a secret; raise `Refused` if there is none."""
@@ -225,10 +320,50 @@ class SecretCommands:
         async def work(connection: Connection) -> SecretRecord:
             return await delete_secret(connection, self.scope.org_id, name)
 
-        return await _write(self.scope, work, as_owner=True)
+        return await write_as_actor(self.scope, work, as_owner=True)
 
     def _require(self) -> None:
         require_capability(self.scope.actor_or_system, MANAGE_SECRETS)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredService:
+    """A service that the application of this process registers by its OpenAPI document."""
+
+    name: str
+    base_url: str
+    operations: tuple[str, ...]
+    """What steps may call, such as `getRate` of `rates.getRate`."""
+    capability: str
+    """What publishing a step that calls it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCommands:
+    """The services that steps may call. Credentials for them are in the application, and shown nowhere."""
+
+    scope: OrgScope
+
+    async def list(
+        self, *, cursor: str | None = None, limit: int = ITEMS_DEFAULT
+    ) -> ItemPage[RegisteredService]:
+        """Return a page of the services, by name; takes `definitions:read`, `:edit` or `:publish`."""
+        after = position_of(cursor, text_in)
+        require_limit(limit)
+        may_read_definitions(self.scope.actor_or_system)
+        core = self.scope.core
+        services = core.outlets.services if core.outlets is not None else {}
+        found = [
+            RegisteredService(
+                name,
+                service.base_url,
+                tuple(sorted(operation.id for operation in service.operations)),
+                core.capabilities.get(f"service:{name}", f"service:{name}:use"),
+            )
+            for name, service in sorted(services.items())
+            if after is None or name > after
+        ]
+        return ItemPage.of(found[: limit + 1], limit, lambda service: service.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +381,7 @@ class SigningSecretCommands:
         async def work(connection: Connection) -> builtins.list[SigningSecret]:
             return await list_signing_secrets(connection, self.scope.org_id, after, limit)
 
-        return await _write(self.scope, work, as_owner=True)
+        return await write_as_actor(self.scope, work, as_owner=True)
 
     async def rotate(self) -> str:
         """Make a new secret, which signs beside the previous one, and return it this once."""
@@ -255,7 +390,7 @@ class SigningSecretCommands:
         async def work(connection: Connection) -> str:
             return await rotate_secret(connection, self.scope.org_id, self.scope.database.clock.now())
 
-        return await _write(self.scope, work, as_owner=True)
+        return await write_as_actor(self.scope, work, as_owner=True)
 
     async def retire(self) -> int:
         """Let only the newest secret sign from now on, and return how many were retired."""
@@ -264,7 +399,7 @@ class SigningSecretCommands:
         async def work(connection: Connection) -> int:
             return await retire_old_secrets(connection, self.scope.org_id, self.scope.database.clock.now())
 
-        return await _write(self.scope, work, as_owner=True)
+        return await write_as_actor(self.scope, work, as_owner=True)
 
     def _require(self) -> None:
         require_capability(self.scope.actor_or_system, MANAGE_SECRETS)

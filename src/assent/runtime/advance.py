@@ -6,6 +6,7 @@ until every token rests, and write. Round trips per wave do not depend on how ma
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -24,7 +25,7 @@ from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.errors import CommandsRefused, StepFailed
 from assent.runtime.keyed_events import feed_kept_events
 from assent.runtime.load import Loader
-from assent.runtime.needs import NeedOfRun, NeedsFulfilment, fulfil_needs
+from assent.runtime.needs import NeedOfRun, NeedsFulfilment, fulfil_needs, require_no_calls
 from assent.runtime.receipts import receipt_of_visit, receipts_of_steps, take_receipts
 from assent.runtime.watch import Perform, Watch
 from assent.runtime.write import ignore_strays, write
@@ -52,11 +53,16 @@ class Advancing:
         works: Sequence[BatchItem],
         now: datetime,
         *,
-        as_owner: bool,
+        copies: bool,
         failing: dict[str, Exception] | None = None,
         watch: Watch | None = None,
+        shared: bool = False,
     ) -> list[Execution]:
-        """Apply the inputs of a batch to its instances and write the result; return the executions."""
+        """Apply the inputs of a batch to its instances and write the result; return the executions.
+
+        A large batch `copies` its steps and receipts by COPY, which takes the rights of the owner. One that is `shared`
+        with other orgs calls no function of the application; it raises `CallsApplication` instead.
+        """
         standing, held = await self.loader.read(connection, works), LockedRows()
         if watch is not None:
             watch.begin(works)
@@ -68,14 +74,17 @@ class Advancing:
             needs = await _perform_until_needs(jobs, perform)
             _require_none_refused(jobs)
             if needs:
-                await _take_receipts_before(connection, needs, now, as_owner=as_owner)
+                if shared:
+                    require_no_calls(self.means, needs)
+                await _take_receipts_before(connection, needs, now, copies=copies)
                 await fulfil_needs(connection, self.means, needs, held, now)
                 if watch is not None:
                     watch.answered(needs)
             elif not await feed_kept_events(connection, jobs, now):
                 break
         _note_traces(jobs)
-        await write(connection, jobs, now, as_owner=as_owner)
+        _note_durations(jobs)
+        await write(connection, jobs, now, copies=copies)
         await note_commands_of(connection, jobs, now)
         await ignore_strays(connection, works, jobs, now)
         return jobs
@@ -109,7 +118,7 @@ def _require_none_refused(jobs: Sequence[Execution]) -> None:
 
 
 async def _take_receipts_before(
-    connection: Connection, needs: Sequence[NeedOfRun], now: datetime, *, as_owner: bool
+    connection: Connection, needs: Sequence[NeedOfRun], now: datetime, *, copies: bool
 ) -> None:
     """Take the receipts of steps that need something, and of those that led there (WF-14).
 
@@ -118,22 +127,33 @@ async def _take_receipts_before(
     """
     receipts = [receipt for job, _, _ in needs for receipt in receipts_of_steps(job)]
     receipts += [receipt_of_visit(visit) for _, visit, _ in needs]
-    await take_receipts(connection, receipts, now, as_owner=as_owner)
+    await take_receipts(connection, receipts, now, copies=copies)
 
 
 def _note_traces(jobs: Sequence[Execution]) -> None:
-    """Steps of a traced instance say in which trace they happened: the way from a record to its trace."""
+    """Note in the steps of traced instances in which trace they happened: the way from a record to its trace."""
     for job in jobs:
         if job.work.trace is not None:
             for step in job.run.steps:
                 step.output["trace_id"] = trace_id_of(job.work.trace)
 
 
+def _note_durations(jobs: Sequence[Execution]) -> None:
+    """Note how long steps took that began and ended in this transaction; those that rested go by their times."""
+    for job in jobs:
+        for step in job.run.steps:
+            if step.id in job.took_s:
+                step.duration_ms = round(job.took_s[step.id] * 1000)
+
+
 def _perform(job: Execution, visit: Visit) -> Need | None:
+    began = time.perf_counter()
     try:
-        return job.run.perform(visit)
+        need = job.run.perform(visit)
     except Exception as error:
         raise StepFailed(visit.node.id, error) from error
+    job.took_s[visit.step_id] = time.perf_counter() - began
+    return need
 
 
 ACTIONS: Final[Mapping[type[Input], str]] = {

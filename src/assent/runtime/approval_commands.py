@@ -20,10 +20,18 @@ from assent.engine.inputs import (
     ReleaseForm,
     SaveDraft,
 )
+from assent.kernel.saved_filters import INBOX, FilterKey, find_filter
 from assent.model.canonical import canonical_json
 from assent.model.form import DRAFT_BYTES_MAX, FormDraft
 from assent.model.mutation import Refused, Rejection
-from assent.people.inbox import InboxCounts, InboxPage, InboxQuery, count_inbox, read_inbox
+from assent.people.inbox import (
+    InboxCounts,
+    InboxPage,
+    InboxQuery,
+    count_inbox,
+    inbox_filter_from,
+    read_inbox,
+)
 from assent.runtime.batch import Execution
 from assent.runtime.commands import check_data, view_of_execution
 from assent.runtime.core import OrgScope
@@ -58,12 +66,23 @@ class ApprovalCommands:
 
         return await scope.read(query)
 
-    async def inbox(self, wanted: InboxQuery | None = None) -> InboxPage:
-        """Return a page of the approvals and forms that wait for the actor, their roles and their delegators."""
+    async def inbox(self, wanted: InboxQuery | None = None, *, saved: str | None = None) -> InboxPage:
+        """Return a page of the approvals and forms that wait for the actor, their roles and their delegators.
+
+        `saved` is the name of a saved filter, in place of one; `wanted` may have a limit and a cursor then.
+        """
         scope, actor = self.scope, self.scope.required_actor
-        filters = replace(wanted or InboxQuery(), partition_id=scope.partition_id)
+        asked = wanted or InboxQuery()
+        paging = InboxQuery(partition_id=asked.partition_id, limit=asked.limit, cursor=asked.cursor)
+        if saved is not None and asked != paging:
+            message = "a saved filter takes the place of every other part of a filter"
+            raise Refused(Rejection("BAD_FILTER", message, ("saved",)))
 
         async def query(connection: Connection) -> InboxPage:
+            filters = replace(asked, partition_id=scope.partition_id)
+            if saved is not None:
+                found = await find_filter(connection, FilterKey(scope.org_id, INBOX, saved, actor.id))
+                filters = replace(filters, **dict(inbox_filter_from(found.filter)))
             now, directory = scope.database.clock.now(), scope.core.directory
             return await read_inbox(connection, scope.org_id, actor.id, filters, now, directory=directory)
 
@@ -124,8 +143,8 @@ class ApprovalCommands:
     async def _run(self, request_id: UUID, command: Input) -> InstanceView:
         scope = self.scope
         try:
-            job = await scope.execute("request", request_id, command, partition_id=scope.partition_id)
-            return view_of_execution(job)
+            job = await scope.execute("request", request_id, command)
+            return replace(view_of_execution(job), request=_request_after(job, request_id))
         except Refused as refused:
             if refused.code in ENDED_CODES and (ended := await self._how_it_ended(request_id)):
                 raise Refused(ended) from refused
@@ -140,6 +159,22 @@ class ApprovalCommands:
             reader = self.scope.required_actor.id
             status, reason, first = await read_status(connection, self.scope.org_id, request_id, reader)
         return None if status == "pending" else not_open(request_id, status, reason, first)
+
+
+def _request_after(job: Execution, request_id: UUID) -> ApprovalDetails | None:
+    """Return a request as a command left it, from memory; None where its rows may say more.
+
+    The content that it is about is at hand where that is the entity's current version; and where the command has
+    changed the content, the database has made requests void.
+    """
+    request = next((one for one in job.run.world.requests.values() if one.id == request_id), None)
+    if request is None or request.entity_id is None:
+        return ApprovalDetails(request, None, None) if request is not None else None
+    before, after = job.entity_before, job.run.world.entity
+    if before is None or after is None or before.version_id != request.snapshot_version_id:
+        return None
+    is_same = before.content_hash == after.content_hash
+    return ApprovalDetails(request, before.data, before.state) if is_same else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +237,7 @@ class FormCommands:
 
     async def _execute(self, command: FormInput) -> Execution:
         assert command.step_id is not None
-        scope = self.scope
-        return await scope.execute("form", command.step_id, command, partition_id=scope.partition_id)
+        return await self.scope.execute("form", command.step_id, command)
 
 
 async def _email_of(scope: OrgScope, user_id: str, *, people_only: bool = False) -> str | None:

@@ -81,7 +81,7 @@ def _authority_of(given: Input) -> Authority | None:
 
 
 def _with_rights(job: Execution, given: Input) -> Input:
-    """Events name who caused them; what that actor may do is what was read."""
+    """Return an event's input with the rights of the actor that it names, as they were read."""
     if _authority_of(given) is None:
         return given
     actor = job.run.world.actors.get(given.actor.id)
@@ -96,10 +96,23 @@ async def load_rolls(connection: Connection, directory: Directory, jobs: Sequenc
     """Ask the directory once for the whole batch, after requests, forms and delegations are loaded."""
     wanted = [(job, set(_concerned(job.run.world, job.work.inputs))) for job in jobs]
     everybody = {(job.work.org_id, user_id, role) for job, found in wanted for user_id, role in found}
-    present = await find_present(connection, directory, everybody)
+    present = await find_present(connection, directory, everybody, dict(map(_acting, _commanded(jobs))))
     for job, found in wanted:
         here = {(user_id, role) for user_id, role in found if (job.work.org_id, user_id, role) in present}
         job.run.world.roll = Presence(frozenset(here))
+
+
+def _commanded(jobs: Sequence[Execution]) -> Iterable[Execution]:
+    return (job for job in jobs if job.work.opened is not None and job.work.command is not None)
+
+
+def _acting(job: Execution) -> tuple[tuple[str, str], tuple[str, Sequence[str]] | None]:
+    """Return what the member is now who gave a command: it was read with the target."""
+    opened, command = job.work.opened, job.work.command
+    assert opened is not None
+    assert command is not None
+    kind = opened["acting_kind"]
+    return (job.work.org_id, command.actor.id), (kind, opened["acting_roles"]) if kind is not None else None
 
 
 def delegates_of(world: World, inputs: Iterable[Input]) -> set[str]:

@@ -4,6 +4,7 @@ The target of a command is an instance, or the request, form or entity that lead
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -15,13 +16,16 @@ from assent.model.actor import Origin
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
+from assent.model.terms import is_engines_own
+from assent.people.directory import MembersDirectory
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem, Execution, NewInstance
 from assent.runtime.errors import CommandsRefused
 from assent.runtime.views import InstanceView, view_of
 from assent.runtime.watch import Watch, commanding, watching
 from assent.store.commit import CommitProof
-from assent.store.database import Connection, Database
+from assent.store.connection import put
+from assent.store.database import Connection, Database, act_for_org
 from assent.store.group_commit import GroupCommit
 from assent.store.queries import load_queries
 from assent.telemetry import current_trace
@@ -57,21 +61,36 @@ class Target:
 
     def work(self, row: Any, now: datetime) -> BatchItem:
         """Return the batch item for the row that was found; an entity whose instance has ended starts another (D18)."""
-        if row is None or self.partition_id not in (None, row["partition_id"]):
+        if row is None or not self._sees(row):
             raise self.not_found()
         if row["instance_id"] is not None:
-            return self._work(row["instance_id"], self.given, self.birth)
+            return self._work(row, row["instance_id"], self.given, self.birth)
         assert isinstance(self.given, Advance)
         entity_type, actor = row["entity_type"], self.given.actor
         birth = NewInstance(
             DefinitionRef(self.org_id, "effective", entity_type), actor.id, entity_type, self.id
         )
         again = Start(self.given.id, actor, self.given.data, transition=self.given.event)
-        return self._work(new_id(now), again, birth)
+        return self._work(row, new_id(now), again, birth)
 
-    def _work(self, instance_id: UUID, command: Input, birth: NewInstance | None) -> BatchItem:
+    def _sees(self, row: Any) -> bool:
+        """Return whether what the command names is of the caller's partition, as far as it was read."""
+        if self.partition_id is None:
+            return True
+        if self.noun == "instance":
+            # Read with its lock alone; one that is about to begin will be of the caller's partition.
+            return row["instance"] is None or row["instance"]["partition_id"] == self.partition_id
+        return bool(row["partition_id"] == self.partition_id)
+
+    def _work(self, row: Any, instance_id: UUID, command: Input, birth: NewInstance | None) -> BatchItem:
         return BatchItem(
-            self.org_id, instance_id, birth=birth, command=command, origin=self.origin, trace=self.trace
+            self.org_id,
+            instance_id,
+            birth=birth,
+            command=command,
+            origin=self.origin,
+            opened=row,
+            trace=self.trace,
         )
 
 
@@ -83,14 +102,32 @@ class ResolvedTarget:
     held: bool
 
 
-async def find_instances(
-    connection: Connection, asked: Sequence[Target], now: datetime
+async def open_targets(
+    connection: Connection, asked: Sequence[Target], now: datetime, *, waits: bool
 ) -> list[ResolvedTarget]:
-    """Return the instance of each target, locked where its lock is free; wait for no lock."""
+    """Return the instance of each target, locked and read: where its lock is free, or after waiting for it."""
     nouns, ids = [one.noun for one in asked], [one.id for one in asked]
-    rows = await connection.fetch(_SQL.find_instances, asked[0].org_id, nouns, ids)
+    users = [one.given.actor.id for one in asked]
+    rows = await connection.fetch(_SQL.open_targets, asked[0].org_id, nouns, ids, users, waits)
     by_place = {row["place"]: row for row in rows}
     return [_found(one, by_place.get(place), now) for place, one in enumerate(asked, 1)]
+
+
+async def open_targets_of_orgs(
+    connection: Connection, asked: Mapping[str, Sequence[Target]], now: datetime
+) -> dict[str, list[ResolvedTarget]]:
+    """Return the instance of each target of some orgs, locked and read where its lock is free; in one statement."""
+    every = [one for some in asked.values() for one in some]
+    rows = await connection.fetch(
+        _SQL.open_targets_of_orgs,
+        [one.org_id for one in every],
+        [one.noun for one in every],
+        [one.id for one in every],
+        [one.given.actor.id for one in every],
+    )
+    by_place = {row["place"]: row for row in rows}
+    found = iter([_found(one, by_place.get(place), now) for place, one in enumerate(every, 1)])
+    return {org_id: [next(found) for _ in some] for org_id, some in asked.items()}
 
 
 def _found(one: Target, row: Any, now: datetime) -> ResolvedTarget:
@@ -121,7 +158,11 @@ class CommandRunner:
     def __init__(self, database: Database, advancing: Advancing) -> None:
         self._database = database
         self._advancing = advancing
-        self._group_commit: GroupCommit[Target, CommandResult] = GroupCommit(self._run_group, self._run_alone)
+        # A directory of the application's own may take long, and is asked in every command.
+        shares = type(advancing.loader.directory) is MembersDirectory
+        self._group_commit: GroupCommit[Target, CommandResult] = GroupCommit(
+            self._run_group, self._run_alone, self._run_shared if shares else None
+        )
 
     async def run(self, target: Target) -> Execution:
         """Run a command for its instance, maybe in one transaction with others of the org; raise `Refused`."""
@@ -158,34 +199,82 @@ class CommandRunner:
 
     async def _try_group(self, targets: Sequence[Target]) -> list[CommandResult | Exception | None]:
         """Run in one transaction the first command of each instance that is free; return None for the others."""
-        proof = CommitProof()
+        proof, org_id = CommitProof(), targets[0].org_id
 
         async def work(connection: Connection) -> list[CommandResult | Exception | None]:
-            found = await find_instances(connection, targets, self._database.clock.now())
-            works: dict[UUID, BatchItem] = {}
-            for one in found:
-                if isinstance(one.work, BatchItem) and one.held:
-                    works.setdefault(one.work.instance_id, one.work)
-            refused = await take_start_keys(connection, list(works.values()))
-            able = [work for work in works.values() if work.instance_id not in refused]
-            jobs = await self._advance(connection, able, watch)
-            proof.audit_id = _first_audit_id(jobs)
-            done = {job.work.instance_id: job for job in jobs}
-            return [_result_of(one, works, done, refused) for one in found]
+            found = await open_targets(connection, targets, self._database.clock.now(), waits=False)
+            return await self._run_found(connection, org_id, found, proof, watch)
 
         with watching(self._database.clock.now, inline=True, alone=len(targets) == 1) as watch:
-            return await self._database.run(work, org_id=targets[0].org_id, plans="kept", proof=proof)
+            return await self._database.run(work, org_id=org_id, plans="kept", proof=proof)
+
+    async def _run_shared(
+        self, targets: Mapping[str, Sequence[Target]]
+    ) -> list[CommandResult | Exception | None]:
+        """Run commands of several orgs in one transaction, each org's under its own row security.
+
+        Orgs come in the order of their ids, so that two such transactions never wait for each other's locks. An org at
+        which it fails shares none for a while.
+        """
+        proof, org_ids, now = CommitProof(), sorted(targets), self._database.clock.now
+        at = ""
+
+        async def work(connection: Connection) -> list[CommandResult | Exception | None]:
+            nonlocal at
+            found = await open_targets_of_orgs(connection, targets, now())
+            results = {}
+            for at in org_ids:
+                await act_for_org(connection, at)
+                given = connection, at, found[at], proof, watches[at]
+                results[at] = await self._run_found(*given, shared=True)
+            at = ""
+            return [result for org_id in targets for result in results[org_id]]
+
+        with ExitStack() as stack:
+            watches = {org_id: stack.enter_context(watching(now, inline=True)) for org_id in org_ids}
+            try:
+                # Not again together: each org by itself waits for its own.
+                return await self._database.run(
+                    work, org_id=org_ids[0], plans="kept", proof=proof, attempts_max=1
+                )
+            except Exception:
+                if at:
+                    self._group_commit.set_apart(at)
+                raise
+
+    async def _run_found(  # noqa: PLR0913
+        self,
+        connection: Connection,
+        org_id: str,
+        found: Sequence[ResolvedTarget],
+        proof: CommitProof,
+        watch: Watch,
+        *,
+        shared: bool = False,
+    ) -> list[CommandResult | Exception | None]:
+        """Run the first command of each instance of an org that is free; return None for the others."""
+        works: dict[UUID, BatchItem] = {}
+        for one in found:
+            if isinstance(one.work, BatchItem) and one.held:
+                works.setdefault(one.work.instance_id, one.work)
+        refused = await take_start_keys(connection, list(works.values()))
+        able = [work for work in works.values() if work.instance_id not in refused]
+        jobs = await self._advance(connection, able, watch, shared=shared)
+        if (audit_id := _first_audit_id(jobs)) is not None:
+            proof.audit_id, proof.org_id = audit_id, org_id
+        done = {job.work.instance_id: job for job in jobs}
+        return [_result_of(one, works, done, refused) for one in found]
 
     async def _run_alone(self, target: Target) -> CommandResult:
         """Run a command in a transaction of its own, or the caller's; wait for the lock of its instance."""
         proof = CommitProof()
 
         async def work(connection: Connection) -> CommandResult:
-            (found,) = await find_instances(connection, [target], self._database.clock.now())
+            (found,) = await open_targets(connection, [target], self._database.clock.now(), waits=True)
             if isinstance(found.work, Refused):
                 raise found.work
-            if not found.held:
-                await connection.execute(_SQL.lock_instances, [found.work.instance_id])
+            if not found.held:  # a new instance of an entity
+                await put(connection, _SQL.lock_instances, [found.work.instance_id])
             for refused in (await take_start_keys(connection, [found.work])).values():
                 raise refused
             jobs = await self._advance(connection, [found.work], watch)
@@ -196,13 +285,13 @@ class CommandRunner:
             return await self._database.run(work, org_id=target.org_id, plans="kept", proof=proof)
 
     async def _advance(
-        self, connection: Connection, works: list[BatchItem], watch: Watch | None
+        self, connection: Connection, works: list[BatchItem], watch: Watch | None, *, shared: bool = False
     ) -> list[Execution]:
         if not works:
             return []
         beginning = {work.key for work in works if work.birth is not None}
         now = self._database.clock.now()
-        jobs = await self._advancing.advance(connection, works, now, as_owner=False, watch=watch)
+        jobs = await self._advancing.advance(connection, works, now, copies=False, watch=watch, shared=shared)
         # An instance that cannot begin leaves nothing behind.
         began = [job for job in jobs if job.is_new and job.work.key in beginning]
         refusals = {job.work.command.id: why for job in began if job.work.command and (why := _refusal(job))}
@@ -272,13 +361,13 @@ def view_of_execution(job: Execution) -> InstanceView:
 
 
 def check_data(data: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return data that can be kept as JSON; raise `Refused` otherwise, and for names that begin with an underscore."""
+    """Return data that can be kept as JSON; raise `Refused` otherwise, and for names that are the engine's."""
     given = data or {}
     try:
         require_canonical(given)
     except NotCanonical as error:
         raise Refused(Rejection(error.code, str(error), ("data", *error.path))) from error
-    if reserved := [name for name in given if name.startswith("_")]:
+    if reserved := [name for name in given if is_engines_own(name)]:
         message = f"`{reserved[0]}` is the engine's own; choose another name"
         raise Refused(Rejection("RESERVED_NAME", message, ("data", reserved[0])))
     return given

@@ -3,13 +3,18 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
 from assent.audit.entries import AuditEntry, SubjectKind, write_entries
 from assent.definitions import Definitions
+from assent.documents.blobs import Blobs
+from assent.documents.extraction import Extractor
 from assent.engine.inputs import Input
 from assent.kernel import Kernel
+from assent.language.built_in_verbs import BUILT_IN
+from assent.language.verbs import VerbRegistry
 from assent.model.actor import SYSTEM, Actor, Origin
 from assent.model.ids import new_id
 from assent.people.directory import Directory
@@ -30,6 +35,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """The verbs that can be called: ours, and those of the application with their functions."""
+
+    registry: VerbRegistry = BUILT_IN
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
 Operation = Callable[..., Any]
 """A function for `system` steps: (connection, arguments) → result, plain or async."""
 
@@ -48,6 +62,11 @@ class Core:
     """The capability that it takes to use an operation, a task or a service, where the application names one."""
     outlets: "Outlets | None" = None
     """The ways out of the application, for the effects worker; nothing is sent from here (WF-10)."""
+    extractors: Mapping[str, Extractor] = field(default_factory=dict)
+    """How the files of documents are read, by the type of document."""
+    blobs: Blobs = field(default_factory=Blobs)
+    """The store of files."""
+    verbs: Verbs = field(default_factory=Verbs)
     origin: Origin = field(default_factory=Origin)
     """The way in that commands took, for the audit log."""
 
@@ -62,12 +81,25 @@ class Core:
         task_types: Mapping[str, TaskType],
         capabilities: Mapping[str, str],
         outlets: "Outlets | None" = None,
+        blobs: Blobs | None = None,
+        extractors: Mapping[str, Extractor] = MappingProxyType({}),
+        verbs: Verbs | None = None,
     ) -> Self:
         """Return the core of an application with empty caches."""
         loader = Loader(kernel, Definitions(database.clock), directory)
         advancing = Advancing(NeedsFulfilment(kernel, directory, dict(operations), task_types), loader)
+        runner = CommandRunner(database, advancing)
+        rights = (capabilities, outlets)
         return cls(
-            database, kernel, advancing, CommandRunner(database, advancing), task_types, capabilities, outlets
+            database,
+            kernel,
+            advancing,
+            runner,
+            task_types,
+            *rights,
+            extractors,
+            blobs or Blobs(),
+            verbs or Verbs(),
         )
 
     @property
@@ -80,7 +112,7 @@ class Core:
 
     def on(self, database: Database) -> Self:
         """Return the same application on another database, such as a transaction of the caller."""
-        kernel = Kernel(database, self.kernel.registry)
+        kernel = Kernel(database, self.kernel.registry, self.kernel.contracts)
         advancing = Advancing(
             replace(self.advancing.means, kernel=kernel), replace(self.advancing.loader, kernel=kernel)
         )
@@ -100,6 +132,8 @@ class OrgScope:
     org_id: str
     actor: Actor | None = None
     partition_id: str | None = None
+    acting_instance: Mapping[str, Any] | None = None
+    """The instance whose step acts: its row may not be written yet."""
 
     @property
     def database(self) -> Database:
@@ -151,10 +185,12 @@ class OrgScope:
         command: Input,
         *,
         birth: NewInstance | None = None,
-        partition_id: str | None = None,
     ) -> Execution:
-        """Run a command for the instance that its target leads to; raise `Refused` where it is refused."""
-        target = Target(self.org_id, noun, target_id, command, birth, partition_id, self.core.origin)
+        """Run a command for the instance that its target leads to; raise `Refused` where it is refused.
+
+        What is of another partition than the caller's is not there.
+        """
+        target = Target(self.org_id, noun, target_id, command, birth, self.partition_id, self.core.origin)
         return await self.core.runner.run(target)
 
     async def run_command(self, instance_id: UUID, command: Input) -> InstanceView:

@@ -26,6 +26,10 @@ class CommandsRefused(Refused):
         """The id of each refused command → why."""
 
 
+class CallsApplication(Exception):
+    """A step calls a function of the application, which may take long: other orgs are not to wait for it."""
+
+
 class InstanceBusy(asyncpg.SerializationError):
     """Another transaction has locked the instance of an entity that a step wants to change.
 

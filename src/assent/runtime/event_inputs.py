@@ -12,13 +12,22 @@ from assent.engine.inputs import (
     Input,
     Poke,
     RequestDecided,
+    RequirementChanged,
     Start,
     TimerDue,
     Unreadable,
 )
 from assent.model.actor import SYSTEM, Actor, Authority
+from assent.model.document import ON_REQUIREMENT
 from assent.model.ids import InstanceKey
-from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
+from assent.model.mutation import (
+    ON_AMENDMENT,
+    ON_CREATE,
+    ON_EVENT,
+    ON_MUTATION,
+    ON_SUPERSEDED,
+    PARTITION,
+)
 from assent.model.outside_request import ON_RESULT
 from assent.runtime.batch import BatchItem, NewInstance
 from assent.store.database import Connection
@@ -36,7 +45,7 @@ ON_POKE: Final = "on_poke"
 
 
 def input_of_event(event: Row) -> tuple[Input, NewInstance | None]:
-    """What an event means to its instance, and how the instance begins, when the event is the one that begins it.
+    """Return what an event means to its instance, and how the instance begins if the event is the one that begins it.
 
     An event of an unknown type is an input of no kind.
     """
@@ -58,7 +67,7 @@ def _birth(event: Row, payload: Mapping[str, Any]) -> NewInstance | None:
     if event["event_type"] == ON_START:
         wanted = DefinitionRef(event["org_id"], "flow", payload["flow"])
         requester = _authority(payload).requester.id
-        return NewInstance(wanted, requester)
+        return NewInstance(wanted, requester, partition_id=payload.get(PARTITION))
     return None
 
 
@@ -112,7 +121,12 @@ _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
     ON_TIMER: lambda event, given: TimerDue(event["id"], step_id=_step(given)),
     ON_EXPIRED: lambda event, given: Expired(event["id"]),
     ON_EVENT: lambda event, given: EventArrived(
-        event["id"], SYSTEM, _step(given), given.get("data"), given.get("outcome", "completed")
+        event["id"],
+        SYSTEM,
+        _step(given),
+        given.get("data"),
+        given.get("outcome", "completed"),
+        int(given.get("hops", 0)),
     ),
     ON_RESULT: lambda event, given: RequestDecided(
         event["id"],
@@ -123,6 +137,7 @@ _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
         given["result"],
         given.get("error"),
     ),
+    ON_REQUIREMENT: lambda event, given: RequirementChanged(event["id"]),
     ON_POKE: lambda event, given: Poke(event["id"], _actor(given)),
 }
 
@@ -134,11 +149,21 @@ async def load_events(
     *,
     due_only: bool = True,
 ) -> tuple[list[BatchItem], int]:
-    """The works of these instances, and how many events were put off.
+    """Return the works of these instances, and how many events were put off.
 
     One event that must wait makes those behind it wait too.
     """
-    by_place = await _open_events(connection, places)
+    return await works_of(connection, await _open_events(connection, places), events_max, due_only=due_only)
+
+
+async def works_of(
+    connection: Connection,
+    by_place: Mapping[InstanceKey, list[Any]],
+    events_max: int | None = None,
+    *,
+    due_only: bool = True,
+) -> tuple[list[BatchItem], int]:
+    """Return the works of instances whose open events were loaded, and how many events were put off."""
     ready = {place: rows for place, rows in by_place.items() if rows[0]["is_due"] or not due_only}
     works = [add_events(BatchItem(*place), rows[:events_max]) for place, rows in ready.items()]
     waiting = [rows for place, rows in by_place.items() if place not in ready]
@@ -157,8 +182,20 @@ def add_events(work: BatchItem, rows: Sequence[Any]) -> BatchItem:
 
 async def _open_events(connection: Connection, places: Sequence[InstanceKey]) -> dict[InstanceKey, list[Any]]:
     orgs, ids = [org for org, _ in places], [instance_id for _, instance_id in places]
+    return _by_place(await connection.fetch(_SQL.load_open_events, orgs, ids))
+
+
+async def load_named_events(
+    connection: Connection, places: Sequence[InstanceKey]
+) -> dict[InstanceKey, list[Any]]:
+    """Return the open events of those instances whose locks were taken when the transaction began."""
+    orgs, ids = [org for org, _ in places], [instance_id for _, instance_id in places]
+    return _by_place(await connection.fetch(_SQL.load_named_events, orgs, ids))
+
+
+def _by_place(rows: Sequence[Any]) -> dict[InstanceKey, list[Any]]:
     found: dict[InstanceKey, list[Any]] = {}
-    for row in await connection.fetch(_SQL.load_open_events, orgs, ids):
+    for row in rows:
         found.setdefault((row["org_id"], row["instance_id"]), []).append(row)
     return found
 

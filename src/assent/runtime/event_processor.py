@@ -28,10 +28,12 @@ from assent.model.timing import backoff, jittered
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.core import Core
+from assent.runtime.declared_names import NEWER_CODE_NEEDED
 from assent.runtime.errors import InstanceBusy, ReceiptTaken, StepFailed
-from assent.runtime.event_inputs import load_events
+from assent.runtime.event_inputs import load_events, load_named_events, works_of
 from assent.runtime.keyed_events import OrgRotation, route_arrivals
 from assent.runtime.watch import Watch, watching
+from assent.store.connection import LiveConnection, inline
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.telemetry import hooks
@@ -43,6 +45,9 @@ RETRY_S_MAX: Final = 300.0
 _RETRIES: Final = timedelta(seconds=RETRY_S_MIN), timedelta(seconds=RETRY_S_MAX)
 STALE_RETRY_S: Final = 60.0
 """How long an event waits for its workflow to be compiled again."""
+
+NEWER_CODE_RETRY_S: Final = 2.0
+"""How long an event waits for a worker of newer code, before any worker takes it again."""
 
 
 async def settle_failure(  # noqa: PLR0913, PLR0917
@@ -62,7 +67,7 @@ async def settle_failure(  # noqa: PLR0913, PLR0917
         wait = jittered(backoff(event["attempts"] + 1, *_RETRIES))
         await _record(connection, event, "failed", error, wait)
     else:
-        await _give_up(connection, advancing, work, event, error, now, watch)
+        await _abandon(connection, advancing, work, event, error, now, watch)
 
 
 async def pause_for(  # noqa: PLR0913, PLR0917
@@ -74,15 +79,20 @@ async def pause_for(  # noqa: PLR0913, PLR0917
 
 
 def _wait_without_attempt_s(error: Exception) -> float | None:
-    """Postpone an event without an attempt: its entity is locked (D28), or its workflow is to be recompiled."""
+    """Postpone an event without an attempt: its entity is locked (D28), or its workflow is to be recompiled.
+
+    Or only newer code knows what its step calls: that code runs elsewhere, or ran not long ago.
+    """
     if isinstance(error, InstanceBusy):
         return RETRY_S_MIN
     if isinstance(error, Refused) and error.code == "WORKFLOW_COMPILER_STALE":
         return STALE_RETRY_S
+    if isinstance(error, Refused) and error.code == NEWER_CODE_NEEDED:
+        return jittered(timedelta(seconds=NEWER_CODE_RETRY_S)).total_seconds()
     return None
 
 
-async def _give_up(  # noqa: PLR0913, PLR0917
+async def _abandon(  # noqa: PLR0913, PLR0917
     connection: Connection,
     advancing: Advancing,
     work: BatchItem,
@@ -91,7 +101,7 @@ async def _give_up(  # noqa: PLR0913, PLR0917
     now: datetime,
     watch: Watch,
 ) -> None:
-    """The attempts are used up: the error edge is taken, or else the instance pauses and a dead letter is left."""
+    """Take the error edge of an event without attempts left; else pause its instance and leave a dead letter."""
     try:
         async with connection.transaction():
             went_on = await _fail_step(connection, advancing, work, error, now, watch)
@@ -136,7 +146,7 @@ async def _advance_alone(  # noqa: PLR0913, PLR0917
 ) -> Execution | None:
     birth = work.birth if failing else None
     alone = BatchItem(work.org_id, work.instance_id, [given], birth)
-    jobs = await advancing.advance(connection, [alone], now, as_owner=True, failing=failing, watch=watch)
+    jobs = await advancing.advance(connection, [alone], now, copies=True, failing=failing, watch=watch)
     return jobs[0] if jobs else None
 
 
@@ -160,6 +170,8 @@ def _text(error: Exception) -> str:
 
 BATCH_MAX: Final = 200
 ARRIVALS_EVERY: Final = 8
+GATHERED_MAX: Final = 10
+"""Up to so many instances, a batch sends its writes in one message with COMMIT; more of them are copied."""
 _NOT_YET: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 """The start of a note of one instance that was split off and has not run yet: before all that have."""
 
@@ -194,6 +206,37 @@ class EventProcessor:
         handled = await self._process_claimed_and_arrived(limit)
         return handled if handled >= limit else handled + await self.recover_batches()
 
+    async def process_named(self, places: Sequence[InstanceKey]) -> int:
+        """Process the events of instances that a notification named, without a search; return how many events.
+
+        Instances whose locks are not free are left out: the worker that has them searches again.
+        """
+        batch = self._batch()
+        first = inline(_SQL.try_named, str(batch.note), ",".join(str(each) for _, each in places))
+        is_small = len(places) <= GATHERED_MAX
+
+        async def work(connection: Connection) -> int:
+            now = self.database.clock.now()
+            watch.begin([])
+            found = await load_named_events(connection, places)
+            batch.places = list(found)
+            if not found:
+                return 0
+            async with self._noted(connection, batch, now):
+                batch.works, put_off = await works_of(connection, found)
+                await self.advancing.advance(connection, batch.works, now, copies=not is_small, watch=watch)
+            return put_off + sum(len(item.events) for item in batch.works)
+
+        try:
+            with watching(self.database.clock.now, alone=False) as watch:
+                return await self.database.run(work, org_id=None, first=first, gathers=is_small)
+        except Exception:
+            if not batch.places:
+                raise
+            # Writes that went with COMMIT failed behind the note; what comes now is noted by itself.
+            await self._forget(batch.note)
+            return await self._halve(batch.places)
+
     async def _process_claimed_and_arrived(self, limit: int) -> int:
         handled = await self._process_claimed(limit)
         # Arrivals are few; a full batch goes before them, but not for ever.
@@ -203,7 +246,7 @@ class EventProcessor:
         return handled
 
     async def route_arrivals(self, limit: int = BATCH_MAX) -> int:
-        """Events under a key: to every step that waits for it, else kept for the first that will (D32)."""
+        """Route events under a key to the steps that wait for it; keep the others for the first that will (D32)."""
 
         async def work(connection: Connection) -> int:
             return await route_arrivals(connection, self._arrival_rotation, limit, self.database.clock.now())
@@ -212,8 +255,8 @@ class EventProcessor:
 
     async def _process_claimed(self, limit: int) -> int:
         async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
-            async def of_next_orgs(after: str) -> list[Any]:
-                return await connection.fetch(_SQL.claim_instances, limit, after)
+            async def of_next_orgs(after: str, floor: datetime) -> list[Any]:
+                return await connection.fetch(_SQL.claim_instances, limit, after, floor)
 
             rows = await self._rotation.claim(of_next_orgs, limit, "instance_id")
             return [(row["org_id"], row["instance_id"]) for row in rows]
@@ -235,21 +278,21 @@ class EventProcessor:
                 return 0
             async with self._noted(connection, batch, now):
                 batch.works, put_off = await load_events(connection, batch.places, batch.events_max)
-                await self.advancing.advance(connection, batch.works, now, as_owner=True, watch=watch)
+                await self.advancing.advance(connection, batch.works, now, copies=True, watch=watch)
             return put_off + sum(len(item.events) for item in batch.works)
 
         with watching(self.database.clock.now, alone=batch.events_max == 1) as watch:
-            return await self.database.run(work, org_id=None)
+            first = inline(_SQL.hold_batch_from_the_start, str(batch.note))
+            return await self.database.run(work, org_id=None, first=first)
 
     @asynccontextmanager
     async def _noted(self, connection: Connection, batch: EventBatch, now: datetime) -> AsyncIterator[None]:
         """Note a batch while it runs, by another connection, so that the note is there if this process dies (D26).
 
-        A worker that finds a note whose lock is free knows that the note's worker is gone: the lock is taken before the
-        note is written, and held until the note is deleted.
+        A worker that finds a note whose lock is free knows that the note's worker is gone: the lock was taken when the
+        transaction began, before the note is written, and is held until the note is deleted.
         """
-        await connection.fetchval(_SQL.hold_batch, batch.note)
-        async with self.database.transaction(None) as other:
+        async with self.database.glance() as other:
             orgs, instances = zip(*batch.places, strict=True)
             await other.execute(_SQL.note_batch, batch.note, orgs, instances, now)
         try:
@@ -257,7 +300,8 @@ class EventProcessor:
         except Exception:
             await self._forget(batch.note)
             raise
-        await connection.execute(_SQL.forget_batch, batch.note)
+        live: LiveConnection = connection.live  # type: ignore[union-attr]
+        live.end_with(inline(_SQL.forget_batch, str(batch.note)))
 
     async def _halve(self, places: Sequence[InstanceKey]) -> int:
         if len(places) == 1:
@@ -310,7 +354,7 @@ class EventProcessor:
             return await self._run_alone(note, *places[0], was_alone=row["started_at"] != _NOT_YET)
         async with self.database.transaction(None) as connection:
             # A second worker deletes no row here, and has nothing left to split.
-            if await connection.execute(_SQL.forget_batch, note) == "DELETE 1":
+            if await connection.execute(_SQL.forget_batch, str(note)) == "DELETE 1":
                 notes = [new_id(self.database.clock.now()) for _ in places]
                 orgs, instances = zip(*places, strict=True)
                 await connection.execute(_SQL.note_batches_of_one, notes, orgs, instances, _NOT_YET)
@@ -327,7 +371,7 @@ class EventProcessor:
             place = counted[0]
             found = await those_free([place])(connection, now) if place is not None else []
             if not found:
-                await connection.execute(_SQL.forget_batch, note)
+                await connection.execute(_SQL.forget_batch, str(note))
             return found
 
         await self._process_alone(EventBatch(note), claim)
@@ -363,7 +407,7 @@ class EventProcessor:
 
     async def _forget(self, note: UUID) -> None:
         async with self.database.transaction(None) as connection:
-            await connection.execute(_SQL.forget_batch, note)
+            await connection.execute(_SQL.forget_batch, str(note))
 
 
 def those_free(places: Sequence[InstanceKey]) -> Claim:

@@ -27,6 +27,8 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 MANAGE_SOURCES: Final = "events:sources"
 """The capability to say whose events must be signed."""
 
+SIGNED_RESULTS: Final = "result:"
+"""The prefix of the keys under which sources sign results, before the name: `result:kyc.onboarding.screening`."""
 SECRET_BYTES: Final = 32
 SECRET_PATTERN: Final = r"^whsec_[A-Za-z0-9+/]{32,88}={0,2}$"  # noqa: S105 - what secrets look like
 SIGNED_WITHIN_S: Final = 300
@@ -70,7 +72,7 @@ async def create_event_source(  # noqa: PLR0913, PLR0917
     created_by: str,
     now: datetime,
 ) -> tuple[str, EventSource]:
-    """A source and its secret, a fresh one unless the sender has given us theirs; raises `Refused`."""
+    """Return a source and its secret, a fresh one unless the sender has given us theirs; raise `Refused`."""
     require_name(name, "name")
     require_name(key_prefix, "key_prefix")
     secret = secret or _new_secret()
@@ -85,7 +87,7 @@ async def create_event_source(  # noqa: PLR0913, PLR0917
 async def rotate_event_secret(
     connection: Connection, org_id: str, name: str, secret: str | None, now: datetime
 ) -> tuple[str, EventSource]:
-    """A new secret, beside which the one before holds until it is retired."""
+    """Return a new secret, beside which the one before holds until it is retired."""
     secret = secret or _new_secret()
     row = await connection.fetchrow(_SQL.rotate_event_secret, org_id, name, secret, now)
     return secret, _found(row, name)
@@ -102,13 +104,21 @@ async def delete_event_source(connection: Connection, org_id: str, name: str) ->
 async def check_delivery(
     connection: Connection, org_id: str, key: str, delivery: SignedDelivery, now: datetime
 ) -> str | None:
-    """What a signed event comes of; none where its key is of no source. Raises `Refused` without a good signature."""
+    """Return the cause of a signed event; None if its key is of no source. Raise `Refused` without a good signature."""
     row = await connection.fetchrow(_SQL.find_event_source, org_id, key)
     if row is None:
         return None
     if refused := signature_problem(row["secrets"], delivery, now):
         raise Refused(refused)
     return f"{row['name']}:{delivery.id}"
+
+
+async def require_unsigned(connection: Connection, org_id: str, name: str) -> None:
+    """Raise `Refused` where a source signs the results of requests of this name: they come with its signature."""
+    key = f"{SIGNED_RESULTS}{name}"
+    if await connection.fetch(_SQL.find_signed_keys, [org_id], [key]):
+        message = f"results of {name} must be signed by their source"
+        raise Refused(Rejection("SIGNATURE_MISSING", message, hint="push them over HTTP, with the signature"))
 
 
 def require_bound(named: object, meant: object) -> None:
@@ -128,7 +138,7 @@ async def take_delivery(connection: Connection, org_id: str, cause: str, now: da
 
 
 def signature_problem(known: Sequence[str], delivery: SignedDelivery, now: datetime) -> Rejection | None:
-    """Why a delivery is not what one of these secrets signed a moment ago."""
+    """Return why a delivery is not what one of these secrets signed a moment ago."""
     if not (delivery.id and delivery.timestamp and delivery.signatures):
         message = (
             "events under this key are signed: webhook-id, webhook-timestamp and webhook-signature are needed"

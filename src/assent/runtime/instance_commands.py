@@ -8,8 +8,14 @@ from uuid import UUID, uuid5
 
 import asyncpg
 
-from assent.approvals.requests import DecisionRecord, decisions_of_entity
+from assent.approvals.requests import (
+    ApprovalDetails,
+    DecisionRecord,
+    decisions_of_entity,
+    requests_of_instance,
+)
 from assent.definitions import DefinitionRef
+from assent.effects.outbox import effects_of_instance
 from assent.engine.inputs import (
     Advance,
     Cancel,
@@ -25,33 +31,46 @@ from assent.engine.inputs import (
 from assent.kernel import Outcome
 from assent.kernel.entities import (
     EntityAuditEntry,
-    EntityFilter,
     EntityVersion,
     VersionDifference,
     list_audit,
-    list_entities,
     list_versions,
-    read_entity,
     read_two_versions,
 )
+from assent.kernel.indexes import IndexStatus, read_indexes
+from assent.kernel.listing import EntityCounts, EntitySearch, count_entities, list_entities, resolve
+from assent.kernel.saved_filters import FilterKey, find_filter
 from assent.model.actor import Authority
 from assent.model.canonical import canonical_hash
+from assent.model.contract import Contract
 from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, position_of, require_limit, time_and_id_in
+from assent.model.entity_filter import EntityFilter, filter_from
 from assent.model.ids import new_id
-from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
+from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
 from assent.model.names import require_name
 from assent.outbox.events import emit_events
 from assent.runtime.batch import NewInstance
 from assent.runtime.commands import KEY_REUSED, check_data, view_of_execution
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.event_inputs import ON_START
-from assent.runtime.readers import InstanceDetails, describe, may_read_instance, read_instance_row, reader_of
-from assent.runtime.rights import may_read, may_start
+from assent.runtime.readers import (
+    InstanceDetails,
+    describe,
+    find_readable_entity,
+    may_read_instance,
+    may_read_type,
+    names_of_nodes,
+    read_instance_row,
+    reader_of,
+)
+from assent.runtime.rights import may_start
 from assent.runtime.views import (
+    InstanceCount,
     InstanceFilter,
     InstanceItem,
     InstanceView,
     StepItem,
+    count_instances,
     list_instances,
     list_steps,
 )
@@ -80,7 +99,24 @@ class InstanceCommands:
             found = await describe(scope.core, connection, scope.org_id, instance_id, actor)
             if found is None:
                 raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
-            return InstanceDetails.of(row, found)
+            effects = await effects_of_instance(
+                *(connection, scope.org_id, instance_id, found.node_names),
+                with_answers=actor.can("workflows:retry"),
+            )
+            return InstanceDetails.of(row, found, effects)
+
+        return await scope.read(query)
+
+    async def approvals(
+        self, instance_id: UUID, *, limit: int = ITEMS_DEFAULT
+    ) -> builtins.list[ApprovalDetails]:
+        """Return the newest approval requests of an instance; raise `Refused` if the actor may not read it."""
+        scope = self.scope
+        require_limit(limit)
+
+        async def query(connection: Connection) -> builtins.list[ApprovalDetails]:
+            await read_instance_row(scope, connection, instance_id)
+            return [*await requests_of_instance(connection, scope.org_id, instance_id, limit)]
 
         return await scope.read(query)
 
@@ -96,19 +132,49 @@ class InstanceCommands:
         limit: int = ITEMS_DEFAULT,
     ) -> ItemPage[InstanceItem]:
         """Return a page of the instances that the actor may read, newest first; `subject` is who started them."""
-        scope, actor = self.scope, self.scope.actor_or_system
+        scope = self.scope
         after = position_of(cursor, id_in)
         require_limit(limit)
 
         async def query(connection: Connection) -> ItemPage[InstanceItem]:
-            reader = await reader_of(scope.core, connection, scope.org_id, actor)
-            by = (statuses, workflow, subject, entity_id, scope.partition_id)
-            filters = InstanceFilter(*by, reader=reader, entity_type=entity_type)
+            filters = await self._filter(connection, statuses, workflow, subject, entity_type, entity_id)
             rows = await list_instances(connection, scope.org_id, filters, after, limit + 1)
-            found = [from_row(InstanceItem, row) for row in rows]
+            places = await names_of_nodes(connection, scope.core.definitions, rows)
+            found = [from_row(InstanceItem, row, stands_at=places[row["id"]]) for row in rows]
             return ItemPage.of(found, limit, lambda instance: str(instance.id))
 
         return await scope.read(query)
+
+    async def count(
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        workflow: str | None = None,
+        subject: str | None = None,
+        entity_type: str | None = None,
+        entity_id: UUID | None = None,
+    ) -> InstanceCount:
+        """Return how many instances of a list there are that the actor may read; exact up to 10,000."""
+
+        async def query(connection: Connection) -> InstanceCount:
+            filters = await self._filter(connection, statuses, workflow, subject, entity_type, entity_id)
+            return await count_instances(connection, self.scope.org_id, filters)
+
+        return await self.scope.read(query)
+
+    async def _filter(  # noqa: PLR0913, PLR0917
+        self,
+        connection: Connection,
+        statuses: Sequence[str] | None,
+        workflow: str | None,
+        subject: str | None,
+        entity_type: str | None,
+        entity_id: UUID | None,
+    ) -> InstanceFilter:
+        scope = self.scope
+        reader = await reader_of(scope.core, connection, scope.org_id, scope.actor_or_system)
+        by = (statuses, workflow, subject, entity_id, scope.partition_id)
+        return InstanceFilter(*by, reader=reader, entity_type=entity_type)
 
     async def history(
         self, instance_id: UUID, *, cursor: str | None = None, limit: int = ITEMS_DEFAULT
@@ -175,6 +241,8 @@ class InstanceCommands:
             granted = await self._may_start(transaction.connection, flow)
             authority = Authority.of(actor).to_json()
             payload = {"flow": flow, "actor": actor.id, "authority": authority, "granted": granted}
+            if scope.partition_id is not None:
+                payload[PARTITION] = scope.partition_id
             events = [
                 Event(
                     scope.org_id,
@@ -293,19 +361,78 @@ class EntityCommands:
     async def list(
         self,
         entity_type: str,
+        filter: EntityFilter | None = None,
         *,
-        states: Sequence[str] | None = None,
+        saved: str | None = None,
         cursor: str | None = None,
         limit: int = ITEMS_DEFAULT,
     ) -> ItemPage[Entity]:
-        """Return a page of the entities of a type, newest first, each with its current content."""
-        scope = self.scope
-        self._may_read(entity_type)
+        """Return a page of the entities of a type, the newest first or as the filter says, each with its content.
+
+        `saved` is the name of a saved filter, in place of one.
+
+        Raise `Refused` with every problem of the filter. A page may be short and have a next one, since it looks at a
+        bounded number of entities.
+        """
         require_limit(limit)
-        filters = EntityFilter(entity_type, states, scope.partition_id)
-        return await scope.read(
-            lambda connection: list_entities(connection, scope.org_id, filters, cursor, limit)
-        )
+
+        async def query(connection: Connection, search: EntitySearch) -> ItemPage[Entity]:
+            return await list_entities(connection, search, cursor, limit)
+
+        return await self._search(entity_type, filter, saved, query)
+
+    async def count(
+        self, entity_type: str, filter: EntityFilter | None = None, *, saved: str | None = None
+    ) -> EntityCounts:
+        """Return how many entities of a type fit a filter, in all and by state.
+
+        A count is exact up to 10,000; with `more` there are more than it says, or may be.
+        """
+        states = self._contract(entity_type).lifecycle.states
+
+        async def query(connection: Connection, search: EntitySearch) -> EntityCounts:
+            return await count_entities(connection, search, [*states])
+
+        return await self._search(entity_type, filter, saved, query)
+
+    async def indexes(self, entity_type: str) -> builtins.list[IndexStatus]:
+        """Return the indexes of a type that are published, and how far they are built."""
+        may_read_type(self.scope, entity_type)
+
+        async def query(connection: Connection) -> builtins.list[IndexStatus]:
+            return (await read_indexes(connection, entity_type)).statuses
+
+        return await self.scope.read(query)
+
+    async def _search(
+        self,
+        entity_type: str,
+        wanted: EntityFilter | None,
+        saved: str | None,
+        query: Callable[[Connection, EntitySearch], Awaitable[T]],
+    ) -> T:
+        """Return what a query finds with a filter, for an actor who may read the type."""
+        scope, contract, asked = self.scope, self._contract(entity_type), wanted or EntityFilter()
+        if saved is not None and asked != EntityFilter():
+            message = "a saved filter takes the place of every other part of a filter"
+            raise Refused(Rejection("BAD_FILTER", message, ("saved",)))
+
+        async def search(connection: Connection) -> T:
+            if saved is None:
+                resolved = await resolve(connection, contract, asked)
+            else:
+                key = FilterKey(scope.org_id, entity_type, saved, scope.actor_or_system.id)
+                found = await find_filter(connection, key)
+                resolved = await resolve(connection, contract, filter_from(found.filter))
+            by = EntitySearch(scope.org_id, entity_type, scope.partition_id, resolved)
+            return await query(connection, by)
+
+        return await scope.read(search)
+
+    def _contract(self, entity_type: str) -> Contract:
+        """Return the contract of a type that the actor may read."""
+        may_read_type(self.scope, entity_type)
+        return self.scope.core.kernel.registry.contracts[entity_type]
 
     async def versions(
         self,
@@ -381,30 +508,12 @@ class EntityCommands:
     ) -> T:
         """Call a query with an entity that the actor may read; raise `Refused` for every other."""
         scope = self.scope
-        if entity_type is not None:
-            self._may_read(entity_type)
 
         async def visible(connection: Connection) -> T:
-            entity = await read_entity(connection, scope.org_id, entity_id)
-            if (
-                entity is None
-                or entity_type not in (None, entity.type)
-                or not scope.sees(entity.partition_id)
-            ):
-                message = f"no {entity_type or 'entity'} {entity_id}"
-                raise Refused(Rejection("NOT_FOUND", message, ("entity_id",)))
-            self._may_read(entity.type)
+            entity = await find_readable_entity(scope, connection, entity_id, entity_type)
             return await query(connection, entity)
 
         return await scope.read(visible)
-
-    def _may_read(self, entity_type: str) -> None:
-        """Raise `Refused` for a type without a contract, and for one that the actor may not read."""
-        contracts = self.scope.core.kernel.registry.contracts
-        if entity_type not in contracts:
-            message = f"there is no entity type `{entity_type}`"
-            raise Refused(Rejection("UNKNOWN_ENTITY_TYPE", message, ("entity_type",)))
-        may_read(contracts, entity_type, self.scope.actor_or_system)
 
     async def mutate(
         self,

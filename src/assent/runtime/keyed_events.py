@@ -1,7 +1,7 @@
 """Events under a key: delivered to every step that waits for it, else kept for the first that will (D32)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from assent.model.ids import EventKey, new_id
 from assent.model.mutation import ON_EVENT, PARTITION, Event
 from assent.outbox.events import emit_events
 from assent.runtime.batch import Execution
+from assent.store.claim_floor import ClaimFloor
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -20,8 +22,8 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 FIRST: Final = ""
 """Before every org."""
 
-Claim = Callable[[str], Awaitable[Sequence[Any]]]
-"""Claims what is due in orgs behind one, in the order of their ids; every org that was looked at has a row."""
+Claim = Callable[[str, datetime], Awaitable[Sequence[Any]]]
+"""Claims what is due in orgs behind one, from a time on, in the order of their ids; each org it saw has a row."""
 
 
 @dataclass
@@ -32,20 +34,29 @@ class OrgRotation:
     """
 
     after: str = FIRST
+    _floor: ClaimFloor = field(default_factory=ClaimFloor)
 
-    async def claim(self, claim: Claim, orgs_max: int, column: str) -> list[Any]:
+    async def claim(self, claim: Claim, orgs_max: int, column: str) -> Sequence[Any]:
         """Return what the next orgs gave, going round until one gave something or all were looked at.
 
         `column` is null in the row of an org that gave nothing.
         """
+        return await self._floor.look(lambda floor: self._go_round(claim, orgs_max, column, floor))
+
+    async def _go_round(
+        self, claim: Claim, orgs_max: int, column: str, floor: datetime
+    ) -> tuple[list[Any], datetime | None]:
         went_round = self.after == FIRST
         while True:
-            rows = await claim(self.after)
+            began_at = self.after
+            rows = await claim(began_at, floor)
             orgs = {row["org_id"] for row in rows}
             self.after = rows[-1]["org_id"] if len(orgs) >= orgs_max else FIRST
             found = [row for row in rows if row[column] is not None]
             if found or (self.after == FIRST and went_round):
-                return found
+                are_all = began_at == self.after == FIRST
+                times = [row["created_at"] for row in found if row["created_at"] is not None]
+                return found, min(times, default=None) if are_all else None
             went_round = went_round or self.after == FIRST
 
 
@@ -75,8 +86,8 @@ def arrival(
 async def route_arrivals(connection: Connection, turns: OrgRotation, limit: int, now: datetime) -> int:
     """Deliver a batch of arrivals to the steps that wait for them; return how many there were."""
 
-    async def claim(after: str) -> list[Any]:
-        return await connection.fetch(_SQL.claim_arrivals, limit, after)
+    async def claim(after: str, floor: datetime) -> list[Any]:
+        return await connection.fetch(_SQL.claim_arrivals, limit, after, floor)
 
     claimed = await turns.claim(claim, limit, "id")
     if not claimed:
@@ -101,7 +112,7 @@ async def _take_waits(connection: Connection, arrivals: Sequence[Any]) -> dict[E
     if arrivals:
         orgs, texts = zip(*(_key(row) for row in arrivals), strict=True)
         partitions = [partition_of(row["payload_json"]) for row in arrivals]
-        await connection.execute(_SQL.lock_event_keys, orgs, texts)
+        await put(connection, _SQL.lock_event_keys, orgs, texts)
         for row in await connection.fetch(_SQL.take_waits, orgs, texts, partitions):
             found.setdefault((row["org_id"], row["event_key"]), []).append(row)
     return found
@@ -130,7 +141,7 @@ def deliver_arrival(row: Any, wait: Any, now: datetime) -> Event:
     """Return the event for an instance, of an arrival that one of its steps waits for."""
     payload = row["payload_json"]
     news = {"cause": str(row["id"]), "step": str(wait["step_id"]), "key": payload["key"]}
-    news |= {name: payload[name] for name in ("data", "outcome") if name in payload}
+    news |= {name: payload[name] for name in ("data", "outcome", "hops") if name in payload}
     about = wait["instance_id"], wait["entity_version"], row["trace_id"]
     return Event(row["org_id"], new_id(now), ON_EVENT, news, *about)
 
@@ -195,7 +206,7 @@ async def _take(connection: Connection, waits: Sequence[Wait]) -> dict[int, Any]
     """Return the kept event of each wait that there is one for, by the position of the wait, from 1."""
     orgs, keys = [step.org_id for _, step in waits], [step.event_key for _, step in waits]
     partitions = [job.run.instance.partition_id for job, _ in waits]
-    await connection.execute(_SQL.lock_event_keys, orgs, keys)
+    await put(connection, _SQL.lock_event_keys, orgs, keys)
     rows = await connection.fetch(_SQL.take_kept_events, orgs, keys, partitions)
     return {
         row["place"]: {name: row[name] for name in ("org_id", "id", "payload", "created_at")} for row in rows
@@ -204,8 +215,13 @@ async def _take(connection: Connection, waits: Sequence[Wait]) -> dict[int, Any]
 
 def _arrived(event: Any, step: Step) -> EventArrived:
     payload = event["payload"]
-    outcome = payload.get("outcome", "completed")
-    return EventArrived(event["id"], step_id=step.id, data=payload.get("data"), outcome=outcome)
+    return EventArrived(
+        event["id"],
+        step_id=step.id,
+        data=payload.get("data"),
+        outcome=payload.get("outcome", "completed"),
+        hops=payload.get("hops", 0),
+    )
 
 
 def _for_later(event: Any, step: Step, now: datetime) -> Event:

@@ -1,13 +1,17 @@
 """Fulfilling what nodes need for: mutations in one call to the kernel, functions one by one in savepoints."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from assent.approvals.requests import consume_requests, write_requests
 from assent.approvals.resolve import PeopleQuery, find_people
+from assent.documents.requirements import ActorsChange, load_requirements, write_requirements
 from assent.engine.nodes.base import (
     Call,
     CheckEventKey,
@@ -17,6 +21,7 @@ from assent.engine.nodes.base import (
     Need,
     ResolveTask,
     RuleVerdict,
+    RunVerb,
 )
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
@@ -32,11 +37,17 @@ from assent.model.names import is_blank
 from assent.model.problems import Invalid
 from assent.people.directory import Directory
 from assent.runtime.batch import Execution
-from assent.runtime.errors import InstanceBusy, StepFailed
+from assent.runtime.declared_names import require_unknown
+from assent.runtime.errors import CallsApplication, InstanceBusy, StepFailed
+from assent.store.connection import put, send_unsent
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.table_grants import advise_on_rights
 from assent.tasks.task_type import TaskType
 from assent.telemetry import scope
+
+if TYPE_CHECKING:
+    from assent.runtime.verb_commands import StepVerbs
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _KERNEL_SQL: Final = load_queries("assent.kernel", "kernel.sql")
@@ -52,6 +63,8 @@ class NeedsFulfilment:
     directory: Directory
     operations: dict[str, Any] = field(default_factory=dict)
     tasks: Mapping[str, TaskType] = field(default_factory=dict)
+    verbs: "StepVerbs | None" = None
+    """Runs the verbs of steps; the application sets it, for it runs the commands that lie above."""
 
 
 async def fulfil_needs(
@@ -61,27 +74,56 @@ async def fulfil_needs(
     held: LockedRows,
     now: datetime,
 ) -> None:
-    """Answer every need of a wave."""
+    """Answer every need of a wave; a step's time is that of the statements that it shares, or of its own call."""
     kernel, operations = means.kernel, means.operations
     mutations = [(job, visit, need) for job, visit, need in needs if isinstance(need, Mutate)]
     if mutations:
-        await _consume(connection, mutations, now)
-        await _mutate(connection, kernel, mutations, held)
+        with _timed(mutations):
+            await _consume(connection, mutations, now)
+            await _mutate(connection, kernel, mutations, held)
     questions = [(job, visit, need) for job, visit, need in needs if isinstance(need, FindPeople)]
     if questions:
-        await _find_people(connection, means.directory, questions, now)
+        with _timed(questions):
+            await _find_people(connection, means.directory, questions, now)
     rules = [(job, visit, need) for job, visit, need in needs if isinstance(need, EvaluateRule)]
     if rules:
-        await _ask_rules(connection, kernel, rules, now)
+        with _timed(rules):
+            await _ask_rules(connection, rules, now)
     keys = [(job, visit, need) for job, visit, need in needs if isinstance(need, CheckEventKey)]
     if keys:
-        await _check_event_keys(connection, keys)
+        with _timed(keys):
+            await _check_event_keys(connection, keys)
     for job, visit, need in needs:
         if isinstance(need, ResolveTask):
-            job.run.answer(visit, _check_task(means.tasks, need))
+            job.run.answer(visit, await _check_task(connection, means.tasks, need))
         if isinstance(need, Call):
-            job.run.answer(visit, await _call(connection, operations, job, visit, need))
+            await send_unsent(connection)  # its receipt, before the function runs
+            with _timed([(job, visit, need)]):
+                job.run.answer(visit, await _call(connection, operations, job, visit, need))
             held.forget()
+        if isinstance(need, RunVerb):
+            await send_unsent(connection)
+            with _timed([(job, visit, need)]):
+                job.run.answer(visit, await _run_verb(connection, means, job, visit, need, now))
+            held.forget()
+
+
+def require_no_calls(means: NeedsFulfilment, needs: Sequence[NeedOfRun]) -> None:
+    """Raise `CallsApplication` if a need calls a function of the application that may wait for something."""
+    for _, visit, need in needs:
+        waits = isinstance(need, Mutate) and means.kernel.registry.may_wait(need.action)
+        if waits or isinstance(need, Call):
+            raise CallsApplication(f"{visit.node.id} calls a function of the application")
+
+
+@contextmanager
+def _timed(needs: Sequence[tuple[Execution, Visit, Need]]) -> Iterator[None]:
+    """Add the time that is spent within to each of these steps."""
+    began = time.perf_counter()
+    yield
+    seconds = time.perf_counter() - began
+    for job, visit, _ in needs:
+        job.add_time(visit.step_id, seconds)
 
 
 async def _consume(
@@ -91,16 +133,17 @@ async def _consume(
     consumed = {r.id: (r, visit.step_id) for _, visit, need in needs for r in need.consumes}
     if not consumed:
         return
+    gates = {r.id: visit.node.id for _, visit, need in needs for r in need.consumes}
+
+    def refuse(request_id: UUID) -> Exception:
+        return StepFailed(gates[request_id], ValueError(f"approval {request_id} was void or consumed before"))
+
     # A request that was approved in this transaction is written now, and no second time when the batch is written.
     unwritten = [c for job, _, need in needs for c in job.run.world.request_changes(need.consumes)]
     await write_requests(connection, unwritten, now)
-    done = await consume_requests(connection, consumed, now)
+    await consume_requests(connection, consumed, now, refuse)
     for job, visit, need in needs:
         for request in need.consumes:
-            if request.id not in done:
-                raise StepFailed(
-                    visit.node.id, ValueError(f"approval {request.id} was void or consumed before")
-                )
             job.run.world.consume(request, visit.step_id)
 
 
@@ -139,7 +182,9 @@ async def _mutate(
     commands = [_command(job, visit, need) for job, visit, need in needs]
     await _require_free(connection, [command for command in commands if command.by_instance is None])
     outcomes: list[Outcome] = await kernel.mutate_in(connection, commands, held)
-    for (job, visit, _), outcome in zip(needs, outcomes, strict=True):
+    for (job, visit, need), outcome in zip(needs, outcomes, strict=True):
+        if isinstance(outcome, Rejection) and outcome.code == "UNKNOWN_ACTION":
+            await require_unknown(connection, f"action:{need.action}")
         if isinstance(outcome, Mutation) and outcome.entity.id == job.run.instance.entity_id:
             job.run.world.entity = outcome.entity
             visit.forget_variables()  # they were read before the write
@@ -182,20 +227,25 @@ def _command(job: Execution, visit: Visit, need: Mutate) -> Command:
 
 def _actor(visit: Visit, need: Mutate) -> Actor:
     """Return whose rights count: the node's `run_as`, or the person on whose behalf the token moves."""
-    config = visit.node.node.config
-    run_as = config.get("run_as", "actor")
-    if run_as == "system":
-        return SYSTEM
-    actor = visit.actor
-    if run_as == "service_account":
-        actor = _service_account(visit, str(config["service_account"]))
-    if not need.grant:
+    actor = acting(visit)
+    if not need.grant or actor is SYSTEM:
         return actor
     # The rights of the actor who brought the token to a gate were checked then; the gate's own write is the instance's
     # right.
     entity_type = need.action.partition(".")[0]
     right = f"{entity_type}:{need.payload['transition']}"
     return replace(actor, capabilities=[*actor.capabilities, right])
+
+
+def acting(visit: Visit) -> Actor:
+    """Return with whose rights a step acts: its `run_as`, or the person on whose behalf the token moves."""
+    config = visit.node.node.config
+    run_as = config.get("run_as", "actor")
+    if run_as == "system":
+        return SYSTEM
+    if run_as == "service_account":
+        return _service_account(visit, str(config["service_account"]))
+    return visit.actor
 
 
 def _service_account(visit: Visit, name: str) -> Actor:
@@ -213,7 +263,6 @@ def _acted_by(job: Execution, visit: Visit, actor: Actor) -> Actor | None:
 
 async def _ask_rules(
     connection: Connection,
-    kernel: Kernel,
     needs: Sequence[tuple[Execution, Visit, EvaluateRule]],
     now: datetime,
 ) -> None:
@@ -225,19 +274,17 @@ async def _ask_rules(
     evidence: list[dict[str, Any]] = []
     for job, visit, need in needs:
         rule = rules.get((job.work.org_id, job.run.instance.entity_type, need.name))
-        verdict = _rule_verdict(kernel, job, visit, rule, need)
+        verdict = _rule_verdict(job, visit, rule, need)
         if isinstance(verdict, RuleVerdict):
             evidence.append(_rule_evidence(job, visit, rule, verdict, now))
         job.run.answer(visit, verdict)
     if evidence:
-        await connection.execute(_KERNEL_SQL.record_rule_evaluations, evidence)
+        await put(connection, _KERNEL_SQL.record_rule_evaluations, evidence)
 
 
-def _rule_verdict(
-    kernel: Kernel, job: Execution, visit: Visit, rule: Any, need: EvaluateRule
-) -> RuleVerdict | Rejection:
+def _rule_verdict(job: Execution, visit: Visit, rule: Any, need: EvaluateRule) -> RuleVerdict | Rejection:
     """Return what a rule says of the instance's entity, or why it cannot: it is broken, or not there."""
-    contract = kernel.registry.contracts.get(job.run.instance.entity_type or "")
+    contract = job.run.plan.contract
     if rule is None or contract is None:
         about = job.run.instance.entity_type or "a flow without an entity"
         return Rejection("RULE_MISSING", f"there is no rule `{need.name}` for {about}")
@@ -301,10 +348,13 @@ async def _check_event_keys(
         job.run.answer(visit, refusal)
 
 
-def _check_task(tasks: Mapping[str, TaskType], need: ResolveTask) -> Submittable | Rejection:
-    """Whether the application knows such a task and its input will do."""
+async def _check_task(
+    connection: Connection, tasks: Mapping[str, TaskType], need: ResolveTask
+) -> Submittable | Rejection:
+    """Return whether the application knows such a task and its input will do."""
     kind = tasks.get(need.type)
     if kind is None:
+        await require_unknown(connection, f"task:{need.type}")
         return Rejection("UNKNOWN_TASK", f"no task `{need.type}` is registered")
     try:
         return kind.submittable(need.input)
@@ -313,9 +363,10 @@ def _check_task(tasks: Mapping[str, TaskType], need: ResolveTask) -> Submittable
 
 
 async def _call(connection: Connection, operations: Any, job: Execution, visit: Visit, need: Call) -> Any:
-    """A function of the application: what it raises rolls the attempt back, what it refuses is its answer."""
+    """Call a function of the application: what it raises rolls the attempt back, what it refuses answers the need."""
     function = operations.get(need.name)
     if function is None:
+        await require_unknown(connection, f"operation:{need.name}")
         return Rejection("UNKNOWN_OPERATION", f"no operation `{need.name}` is registered")
     org_id, instance_id = job.work.key
     try:
@@ -326,7 +377,44 @@ async def _call(connection: Connection, operations: Any, job: Execution, visit: 
     except Refused as refusal:
         return refusal.rejection
     except Exception as error:
+        advise_on_rights(error)
         raise StepFailed(visit.node.id, error) from error
+
+
+async def _run_verb(  # noqa: PLR0913, PLR0917
+    connection: Connection,
+    means: NeedsFulfilment,
+    job: Execution,
+    visit: Visit,
+    need: RunVerb,
+    now: datetime,
+) -> Any:
+    """Run a verb with the rights of the step's person; what it refuses is its answer.
+
+    It may move requirements of the instance itself: those that the instance has moved so far are written before it, and
+    what is required is read again after it.
+    """
+    instance, world = job.run.instance, job.run.world
+    if means.verbs is None:
+        raise StepFailed(visit.node.id, RuntimeError("expected a runtime of an application, found none"))
+    if job.run.plan.has_requirements:
+        moved = [ActorsChange(one, job.run.actor.id) for one in world.changed]
+        await write_requirements(connection, moved, now, wakes=False)
+        world.changed.clear()
+    actor = acting(visit)
+    try:
+        with scope(org_id=instance.org_id, instance_id=instance.id, trace=job.trace_of(visit.step_id)):
+            async with connection.transaction():
+                answer = await means.verbs.run(connection, instance, actor, need.call, need.variables)
+    except Refused as refusal:
+        return refusal.rejection
+    except Exception as error:
+        advise_on_rights(error)
+        raise StepFailed(visit.node.id, error) from error
+    if job.run.plan.has_requirements:
+        found = await load_requirements(connection, [job.work.key])
+        world.requirements = found.get(job.work.key, {})
+    return answer
 
 
 def _kept(answer: Any) -> Any:

@@ -7,20 +7,24 @@ results whose attempts are used up.
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from assent.definitions import Definition, Move, Pin
+from assent.definitions.check import compare_contracts
 from assent.engine.evolve import fold
 from assent.engine.inputs import Repin, RetryInstance
 from assent.engine.instance import Instance
 from assent.jobs.dead_letters import discard, revive, revive_all
 from assent.jobs.job import JOB_KINDS, JobKind
 from assent.model.actor import SYSTEM, Authority
+from assent.model.cursor import ITEMS_DEFAULT
 from assent.model.ids import Cursor, new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.model.names import require_name
+from assent.operations.health import Health, HealthLimits, StuckInstance, find_stuck, health
 from assent.operations.incidents import (
     Incident,
     IncidentFilter,
@@ -30,14 +34,15 @@ from assent.operations.incidents import (
     merge_groups,
     ways_out_of,
 )
-from assent.operations.queues import DeadLetter, LetterKind, page_of_dead_letters
+from assent.operations.queues import DeadLetter, LetterKind, is_letter_of, page_of_dead_letters
 from assent.outbox.events import emit_events
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.event_inputs import ON_POKE
 from assent.runtime.load import pin_of
-from assent.runtime.rights import may_operate
+from assent.runtime.readers import find_instance_row
+from assent.runtime.rights import may_operate, require_capability
 from assent.runtime.rows import instance_from, projection_row, step_from
 from assent.runtime.write import settle_deferred_events
 from assent.store.database import Connection, Database
@@ -46,6 +51,9 @@ from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
+READ_HEALTH: Final = "operations:read"
+"""The capability to read the health of the org."""
+STILL_FOR: Final = timedelta(minutes=15)
 REASON_CHARACTERS_MAX: Final = 2_000
 
 DefinitionVersion = tuple[UUID, int, str]
@@ -89,6 +97,45 @@ class OperationCommands:
             row = await self._row(connection, instance_id)
             return instance_from(row), await self._fold(connection, row)
 
+    async def compare(self, instance_id: UUID) -> dict[str, tuple[Any, Any]]:
+        """Return the parts of an instance that are not what its steps make them, each as kept and as rebuilt.
+
+        Takes the capability `workflows:repair`.
+        """
+        scope = self.scope
+
+        async def query(connection: Connection) -> dict[str, tuple[Any, Any]]:
+            await find_instance_row(scope, connection, instance_id)
+            may_operate(scope.actor_or_system, "repair")
+            row = await self._row(connection, instance_id)
+            return differences_of(instance_from(row), await self._fold(connection, row))
+
+        return await scope.read(query)
+
+    async def stuck(
+        self, still_for: timedelta = STILL_FOR, *, limit: int = ITEMS_DEFAULT
+    ) -> list[StuckInstance]:
+        """Return running instances that nothing will ever continue; takes the capability `workflows:repair`."""
+        scope = self.scope
+        may_operate(scope.actor_or_system, "repair")
+
+        async def query(connection: Connection) -> list[StuckInstance]:
+            return await find_stuck(connection, scope.org_id, still_for, limit, scope.partition_id)
+
+        return await scope.read(query)
+
+    async def health(self) -> Health:
+        """Return queues, latency, what is stuck, paused or dead, and what is wrong; takes `operations:read`.
+
+        What is wrong names contracts of this application that differ from the published ones.
+        """
+        scope = self.scope
+        require_capability(scope.actor_or_system, READ_HEALTH)
+        found = await health(scope.database, scope.org_id, HealthLimits(), partition_id=scope.partition_id)
+        async with scope.database.transaction(None, read_only=True) as connection:
+            differences = await compare_contracts(connection, scope.core.kernel.registry.contracts)
+        return replace(found, problems=(*found.problems, *differences))
+
     async def reenqueue(self, instance_id: UUID) -> None:
         """Have a worker look at the instance again: whatever is ready in it goes on."""
         scope, actor = self.scope, self.scope.actor_or_system
@@ -98,6 +145,7 @@ class OperationCommands:
         event = Event(scope.org_id, cause, ON_POKE, payload, instance_id)
 
         async def work(transaction: CommandTransaction) -> None:
+            await find_instance_row(scope, transaction.connection, instance_id)
             await emit_events(transaction.connection, [event], now)
             await transaction.note(
                 "instance", "workflow.reenqueue", str(instance_id), instance_id=instance_id
@@ -189,7 +237,7 @@ class OperationCommands:
     async def _row(self, connection: Connection, instance_id: UUID) -> dict[str, Any]:
         work = BatchItem(self.scope.org_id, instance_id)
         row = (await self.scope.core.advancing.loader.read(connection, [work])).instances.get(work.key)
-        if row is None:
+        if row is None or not self.scope.sees(row["partition_id"]):
             raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
         return dict(row)
 
@@ -198,10 +246,22 @@ class OperationCommands:
         loaded = (await self.scope.core.advancing.loader.definitions.by_id(connection, [pin]))[pin]
         if isinstance(loaded, Rejection):
             raise Refused(loaded)
+        await self.scope.core.advancing.loader.load_contracts(connection, [loaded])
         plan = self.scope.core.advancing.loader.plan(loaded)
         rows = await connection.fetch(_SQL.load_steps, row["org_id"], row["id"])
         steps = [step_from(dict(step)) for step in rows]
         return fold(plan, _at_birth(row, [step.entity_version for step in steps]), steps)
+
+
+def differences_of(kept: Instance, rebuilt: Instance) -> dict[str, tuple[Any, Any]]:
+    """Return the parts of an instance that are not what its steps make them."""
+    before, after = _parts(kept), _parts(rebuilt)
+    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+
+
+def _parts(instance: Instance) -> dict[str, Any]:
+    found = {part.name: getattr(instance, part.name) for part in fields(Instance) if part.compare}
+    return found | {"tokens": [token.to_json() for token in instance.tokens.values()]}
 
 
 def _named(names: Mapping[DefinitionVersion, Mapping[str, str]], row: Row) -> str | None:
@@ -224,7 +284,7 @@ async def repin(database: Database, advancing: Advancing, moves: Sequence[Move])
             BatchItem(move.new.org_id, move.instance_id, [Repin(new_id(now), SYSTEM, *move.new[1:])])
             for move in moves
         ]
-        await advancing.advance(connection, works, now, as_owner=True)
+        await advancing.advance(connection, works, now, copies=True)
 
     await database.run(work, org_id=None)
 
@@ -295,6 +355,7 @@ class DeadLetterCommands:
 
         async def work(transaction: CommandTransaction) -> LetterKind:
             connection = transaction.connection
+            await self._require_visible(connection, letter_id)
             kind: LetterKind | None = await discard(connection, scope.org_id, letter_id)
             if kind is None:
                 found = await connection.fetchval(_SQL.discard_event_if_dead, scope.org_id, letter_id)
@@ -306,11 +367,20 @@ class DeadLetterCommands:
 
         return await scope.write(work)
 
+    async def _require_visible(self, connection: Connection, letter_id: UUID) -> None:
+        """Raise `Refused` for a dead letter of another partition."""
+        scope = self.scope
+        if scope.partition_id is not None and not await is_letter_of(
+            connection, scope.org_id, letter_id, scope.partition_id
+        ):
+            raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
+
     async def _retry_job(self, job_id: UUID, kind: JobKind | None) -> JobKind | None:
         """Retry a dead effect, result or task; an effect is sent under the key that it had."""
         scope = self.scope
 
         async def work(transaction: CommandTransaction) -> JobKind | None:
+            await self._require_visible(transaction.connection, job_id)
             found = await revive(transaction.connection, scope.org_id, job_id, kind)
             if found is not None:
                 await transaction.note(found, f"{found}.retry", str(job_id))
@@ -322,7 +392,7 @@ class DeadLetterCommands:
         scope = self.scope
 
         async def work(transaction: CommandTransaction) -> int:
-            revived = await revive_all(transaction.connection, scope.org_id, kind, lane)
+            revived = await revive_all(transaction.connection, scope.org_id, kind, lane, scope.partition_id)
             if revived:
                 await transaction.note(kind, f"{kind}.retry", lane or "*", details={f"{kind}s": revived})
             return revived
@@ -336,6 +406,7 @@ class DeadLetterCommands:
 
         async def work(transaction: CommandTransaction) -> None:
             connection = transaction.connection
+            await self._require_visible(connection, event_id)
             instance_id = await connection.fetchval(_SQL.revive_dead_letter, scope.org_id, event_id)
             if instance_id is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
@@ -343,7 +414,7 @@ class DeadLetterCommands:
             item = BatchItem(scope.org_id, instance_id, command=command, origin=scope.core.origin)
             await connection.execute(_SQL.lock_instances, [instance_id])
             jobs = await scope.core.advancing.advance(
-                connection, [item], scope.database.clock.now(), as_owner=False
+                connection, [item], scope.database.clock.now(), copies=False
             )
             transaction.proof.audit_id = next((job.audit_id for job in jobs if job.audit_id), None)
 

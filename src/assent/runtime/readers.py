@@ -11,13 +11,17 @@ from typing import Any, Final, Protocol, Self
 from uuid import UUID
 
 from assent.definitions import Definition, Definitions
+from assent.effects.outbox import EffectItem
 from assent.engine.answers_open import possible_answers, possible_transitions
 from assent.engine.inputs import Advance
+from assent.engine.nodes.requirements import RequirementsNode
 from assent.engine.run import Run
+from assent.kernel.entities import read_entity
 from assent.model.actor import Actor, Reader
 from assent.model.approval import ApprovalRequest
+from assent.model.document import DocumentRequirement
 from assent.model.ids import new_id
-from assent.model.mutation import Refused, Rejection
+from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core, OrgScope
 from assent.runtime.load import pin_of
@@ -78,13 +82,22 @@ async def reader_of(core: Core, connection: Connection, org_id: str, actor: Acto
     return Reader(actor.id, now, hidden_types(contracts, actor), definitions=readable)
 
 
-async def may_read_instance(core: Core, connection: Connection, instance: Seen, actor: Actor) -> None:
-    """Raise `Refused` unless the actor may read an instance, with its variables, its forms and its steps."""
+def has_right_to_read(core: Core, instance: Seen, actor: Actor) -> bool:
+    """Return whether rights alone let the actor read an instance; of a flow, whether they take part may do so too.
+
+    Raise `Refused` where the contract of its entity does not let them.
+    """
     if instance.entity_type is not None:
         contracts: Contracts = core.kernel.registry.contracts
-        return may_read(contracts, instance.entity_type, actor)
-    if may_read_flow(instance.workflow_id, actor) or instance.subject_id == actor.id:
-        return None
+        may_read(contracts, instance.entity_type, actor)
+        return True
+    return may_read_flow(instance.workflow_id, actor) or instance.subject_id == actor.id
+
+
+async def may_read_instance(core: Core, connection: Connection, instance: Seen, actor: Actor) -> None:
+    """Raise `Refused` unless the actor may read an instance, with its variables, its forms and its steps."""
+    if has_right_to_read(core, instance, actor):
+        return
     now, roles = core.database.clock.now(), sorted(actor.roles)
     takes_part = await connection.fetchval(
         _SQL.takes_part, instance.org_id, instance.id, actor.id, roles, now
@@ -93,7 +106,7 @@ async def may_read_instance(core: Core, connection: Connection, instance: Seen, 
         message = f"{actor.id} takes no part in this {instance.workflow_id}, and may not read it"
         hint = f"it takes {instance.workflow_id}:read or workflows:read"
         raise Refused(Rejection("POLICY_DENIED", message, ("actor",), hint=hint))
-    return None
+    return
 
 
 async def find_instance_row(scope: OrgScope, connection: Connection, instance_id: UUID) -> Row:
@@ -117,11 +130,16 @@ async def was_asked(core: Core, connection: Connection, org_id: str, asked: UUID
     return bool(await connection.fetchval(_SQL.was_asked, org_id, asked, user, now))
 
 
+def has_seat(request: ApprovalRequest, actor: Actor) -> bool:
+    """Return whether the actor is or was asked at a request, and so takes part in its instance."""
+    return any(seat.user_id == actor.id and seat.status != "later" for seat in request.seats)
+
+
 async def may_read_request(
     core: Core, connection: Connection, request: ApprovalRequest, actor: Actor
 ) -> None:
     """Raise `Refused` unless the actor is or was asked at an approval request, or may read its instance."""
-    if any(seat.user_id == actor.id and seat.status != "later" for seat in request.seats):
+    if has_seat(request, actor):
         return
     if await was_asked(core, connection, request.org_id, request.id, actor.id):
         return
@@ -152,6 +170,29 @@ async def could_answer(  # noqa: PLR0913
     )
 
 
+async def find_readable_entity(
+    scope: OrgScope, connection: Connection, entity_id: UUID, entity_type: str | None = None
+) -> Entity:
+    """Return an entity that the actor may read, of this type if one is named; raise `Refused` for every other."""
+    if entity_type is not None:
+        may_read_type(scope, entity_type)
+    entity = await read_entity(connection, scope.org_id, entity_id)
+    if entity is None or entity_type not in (None, entity.type) or not scope.sees(entity.partition_id):
+        message = f"no {entity_type or 'entity'} {entity_id}"
+        raise Refused(Rejection("NOT_FOUND", message, ("entity_id",)))
+    may_read_type(scope, entity.type)
+    return entity
+
+
+def may_read_type(scope: OrgScope, entity_type: str) -> None:
+    """Raise `Refused` for a type without a contract, and for one that the actor may not read."""
+    contracts = scope.core.kernel.registry.contracts
+    if entity_type not in contracts:
+        message = f"there is no entity type `{entity_type}`"
+        raise Refused(Rejection("UNKNOWN_ENTITY_TYPE", message, ("entity_type",)))
+    may_read(contracts, entity_type, scope.actor_or_system)
+
+
 TIMELINE_STEPS_MAX: Final = 100
 
 
@@ -163,6 +204,8 @@ class WaitingPlace:
     label: str | None
     events: Sequence[str]
     form: Mapping[str, Any]
+    missing: Sequence[DocumentRequirement] = ()
+    """The documents that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,17 +235,21 @@ class InstanceDetails:
     """Of the entity, that the reader may make."""
     timeline: Sequence[StepItem]
     """Its newest steps, the oldest of them first."""
+    effects: Sequence[EffectItem]
+    """Its newest effects, newest first, each with its attempts."""
 
     @classmethod
-    def of(cls, row: Row, found: Description) -> Self:
+    def of(cls, row: Row, found: Description, effects: Sequence[EffectItem]) -> Self:
         """Return the details of an instance's row and its description for the reader."""
+        stands_at = [found.node_names.get(node, node) for node in row["current_nodes"]]
         return cls(
-            from_row(InstanceItem, row),
+            from_row(InstanceItem, row, stands_at=stands_at),
             found.name,
             found.view.context,
             found.places,
             found.transitions,
             [StepItem.of(step, found.node_names.get(step["node_id"])) for step in found.timeline],
+            effects,
         )
 
 
@@ -232,13 +279,16 @@ def _place(run: Run, waiting: Waiting, actor: Actor) -> WaitingPlace:
     token = run.instance.tokens[waiting.token_id]
     node = run.plan.nodes[token.node].node
     events = possible_answers(run, token, actor) if token.state == "resting" else []
-    return WaitingPlace(waiting, node.label, events, node.config.get("form", {}) if events else {})
+    handler = run.plan.nodes[token.node].handler
+    missing = handler.blocking(run.visit(token)) if isinstance(handler, RequirementsNode) else ()
+    form = node.config.get("form", {}) if events else {}
+    return WaitingPlace(waiting, node.label, events, form, missing)
 
 
 async def find_instances(
     connection: Connection, org_id: str, first: UUID, last: UUID, limit: int
 ) -> list[UUID]:
-    """The instances whose ids lie between two, both included."""
+    """Return the instances whose ids lie between two, both included."""
     rows = await connection.fetch(_SQL.find_instances_between, org_id, first, last, limit)
     return [row["id"] for row in rows]
 

@@ -10,6 +10,7 @@ import asyncpg
 from assent.engine.visit import Visit
 from assent.runtime.batch import Execution
 from assent.runtime.errors import ReceiptTaken
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -18,6 +19,7 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 Receipt = tuple[str, UUID, str, UUID, str]
 """Org, instance, key, step and node."""
 
+TAKEN_BEFORE: Final = "AS014"
 _COLUMNS: Final = ("org_id", "instance_id", "idempotency_key", "step_id", "created_at")
 
 
@@ -39,12 +41,12 @@ def receipt_of_visit(visit: Visit) -> Receipt:
 
 
 async def take_receipts(
-    connection: Connection, receipts: Sequence[Receipt], now: datetime, *, as_owner: bool
+    connection: Connection, receipts: Sequence[Receipt], now: datetime, *, copies: bool
 ) -> None:
     """Take all of them in one statement; raise ReceiptTaken if one was taken before: its step was done."""
     if not receipts:
         return
-    if as_owner:
+    if copies:
         await _copy_receipts(connection, receipts, now)
     else:
         await _insert_receipts(connection, receipts, now)
@@ -66,9 +68,11 @@ async def _copy_receipts(connection: Connection, receipts: Sequence[Receipt], no
 
 async def _insert_receipts(connection: Connection, receipts: Sequence[Receipt], now: datetime) -> None:
     """For the engine's role, which may not COPY under row security."""
-    orgs, instances, keys, steps, nodes = zip(*receipts, strict=True)
-    rows = await connection.fetch(_SQL.take_receipts, orgs, instances, keys, steps, now)
-    if len(rows) < len(receipts):
-        given = {row["step_id"] for row in rows}
-        refused = next(place for place, step in enumerate(steps) if step not in given)
-        raise ReceiptTaken(instances[refused], nodes[refused])
+    orgs, instances, keys, steps, _ = zip(*receipts, strict=True)
+    where = {str(step): (instance, node) for _, instance, _, step, node in receipts}
+
+    def explain(error: asyncpg.PostgresError) -> Exception | None:
+        step = where.get(error.detail or "") if error.sqlstate == TAKEN_BEFORE else None
+        return ReceiptTaken(*step) if step is not None else None
+
+    await put(connection, _SQL.take_receipts, orgs, instances, keys, steps, now, explain=explain)

@@ -21,6 +21,9 @@ READ_DEFINITIONS: Final = "definitions:read"
 READ_FLOWS: Final = "workflows:read"
 """The capability to read every instance of a flow."""
 
+READ_DOCUMENTS: Final = "documents:read"
+"""The capability to read documents, their versions, and what is required."""
+
 PUSH_RESULTS: Final = "results:push"
 """The capability to hand in what an outside party sends back."""
 
@@ -29,6 +32,7 @@ __all__ = [
     "PUBLISH",
     "PUSH_RESULTS",
     "READ_DEFINITIONS",
+    "READ_DOCUMENTS",
     "READ_FLOWS",
     "Contracts",
     "Operation",
@@ -63,7 +67,7 @@ def may_read_flow(key: str, actor: Actor) -> bool:
 
 
 def may_read_definitions(actor: Actor) -> None:
-    """Names and versions are for everybody of an org; what definitions say is for those who work on them."""
+    """Refuse members who do not work on definitions: they may read names and versions, not what definitions say."""
     if not any(actor.can(capability) for capability in (READ_DEFINITIONS, EDIT, PUBLISH)):
         message = f"{actor.id} may not read definitions: it takes {READ_DEFINITIONS}"
         raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))

@@ -64,7 +64,7 @@ def step_from(row: Row) -> Step:
 
 
 def step_record(step: Step) -> tuple[Any, ...]:
-    """A new step as a record for COPY; the order is that of STEP_COLUMNS."""
+    """Return a new step as a record for COPY; the order is that of STEP_COLUMNS."""
     ended = step.completed_at is not None
     return (
         step.org_id,
@@ -80,7 +80,7 @@ def step_record(step: Step) -> tuple[Any, ...]:
         step.key,
         step.created_at,
         step.completed_at,
-        0 if ended else None,
+        step.duration_ms if ended else None,
         step.input,
         step.output,
         step.error,
@@ -96,9 +96,10 @@ def step_row(step: Step) -> RowValues:
     return dict(zip(STEP_COLUMNS, step_record(step), strict=True))
 
 
-def ended_row(step: Step) -> RowValues:
+def ended_row(step: Step, *, is_applied: bool) -> RowValues:
+    """Return how a step ended, and whether the approval that it asked for was consumed at once."""
     kept = ("org_id", "created_at", "id", "status", "completed_at", "error")
-    return to_row(step, kept, output_json=step.output)
+    return to_row(step, kept, output_json=step.output, applied=True if is_applied else None)
 
 
 _PROJECTED: Final = (

@@ -9,18 +9,32 @@ from assent.model.names import require_name
 from assent.people.orgs import Org, create_org
 from assent.runtime.administration_commands import (
     ChainCommands,
+    MailTemplateCommands,
+    PreferenceCommands,
     RuleCommands,
     SecretCommands,
+    ServiceCommands,
     SettingCommands,
     SigningSecretCommands,
 )
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
+from assent.runtime.audit_commands import AuditCommands
+from assent.runtime.comment_commands import CommentCommands, QuestionCommands
 from assent.runtime.core import Core, OrgScope
-from assent.runtime.definition_commands import DefinitionCommands
-from assent.runtime.event_commands import EventCommands, RequestCommands
+from assent.runtime.definition_commands import DefinitionCommands, DraftCommands
+from assent.runtime.document_commands import DocumentCommands, RequirementCommands
+from assent.runtime.event_commands import EventCommands, EventSourceCommands, RequestCommands
+from assent.runtime.filter_commands import FilterCommands
 from assent.runtime.instance_commands import EntityCommands, InstanceCommands
 from assent.runtime.operation_commands import DeadLetterCommands, OperationCommands
+from assent.runtime.people_commands import (
+    DelegationCommands,
+    KeyCommands,
+    MemberCommands,
+    RoleCommands,
+)
 from assent.runtime.task_commands import TaskCommands
+from assent.runtime.verb_commands import VerbCommands
 from assent.store.caller_transaction import CallerDatabase, caller_transaction
 from assent.store.database import Connection, Database
 from assent.telemetry import current_trace
@@ -91,21 +105,37 @@ class OrgRuntime:
 
     __slots__ = (
         "approvals",
+        "audit",
         "chains",
+        "comments",
         "dead_letters",
         "definitions",
+        "delegations",
+        "documents",
+        "drafts",
         "entities",
+        "event_sources",
         "events",
+        "filters",
         "forms",
         "instances",
+        "keys",
+        "mail_templates",
+        "members",
         "operations",
+        "preferences",
+        "questions",
         "requests",
+        "requirements",
+        "roles",
         "rules",
         "scope",
         "secrets",
+        "services",
         "settings",
         "signing_secrets",
         "tasks",
+        "verbs",
     )
 
     def __init__(self, scope: OrgScope) -> None:
@@ -114,17 +144,33 @@ class OrgRuntime:
         self.entities = EntityCommands(scope)
         self.approvals = ApprovalCommands(scope)
         self.forms = FormCommands(scope)
+        self.comments = CommentCommands(scope)
+        self.questions = QuestionCommands(scope)
         self.tasks = TaskCommands(scope)
         self.requests = RequestCommands(scope)
+        self.documents = DocumentCommands(scope)
+        self.requirements = RequirementCommands(scope)
         self.events = EventCommands(scope)
         self.dead_letters = DeadLetterCommands(scope)
+        self.filters = FilterCommands(scope)
         self.definitions = DefinitionCommands(scope)
         self.operations = OperationCommands(scope)
         self.settings = SettingCommands(scope)
         self.rules = RuleCommands(scope)
         self.chains = ChainCommands(scope)
+        self.mail_templates = MailTemplateCommands(scope)
+        self.preferences = PreferenceCommands(scope)
         self.secrets = SecretCommands(scope)
         self.signing_secrets = SigningSecretCommands(scope)
+        self.services = ServiceCommands(scope)
+        self.members = MemberCommands(scope)
+        self.roles = RoleCommands(scope)
+        self.keys = KeyCommands(scope)
+        self.delegations = DelegationCommands(scope)
+        self.event_sources = EventSourceCommands(scope)
+        self.drafts = DraftCommands(scope)
+        self.audit = AuditCommands(scope)
+        self.verbs = VerbCommands(scope)
 
     def by(self, actor: Actor) -> "OrgRuntime":
         """Return the same commands for another actor."""

@@ -15,7 +15,7 @@ SELECT id FROM (SELECT DISTINCT unnest($1::uuid[]) AS id ORDER BY 1) AS wanted
 SELECT wanted.org_id AS wanted_org, wanted.id AS wanted_id, i.*,
        CASE WHEN wanted.drains THEN ARRAY(
          SELECT e FROM assent.workflow_events_outbox e
-          WHERE e.org_id = wanted.org_id AND e.instance_id = wanted.id AND e.status IN ('pending', 'failed')
+          WHERE e.org_id = wanted.org_id AND e.instance_id = wanted.id AND e.status NOT IN ('completed', 'dead', 'processing')
           ORDER BY e.created_at, e.id) END AS pending,
        EXISTS (SELECT FROM assent.approval_requests r
                 WHERE r.org_id = i.org_id AND r.instance_id = i.id AND r.generation = i.generation) AS has_asked,
@@ -29,22 +29,13 @@ SELECT wanted.org_id AS wanted_org, wanted.id AS wanted_id, i.*,
   LEFT JOIN LATERAL (
     SELECT * FROM assent.workflow_instances o WHERE o.org_id = wanted.org_id AND o.id = wanted.id OFFSET 0) AS i ON true;
 
--- name: find_instances
--- The instances that commands are for, by what they name, with the locks of those that are free (WF-01). An
--- entity may have none: its last one has ended.
-SELECT asked.place, found.instance_id, found.partition_id, found.entity_type,
-       pg_try_advisory_xact_lock(hashtextextended(found.instance_id::text, 0)) AS held
-  FROM unnest($2::text[], $3::uuid[]) WITH ORDINALITY AS asked (noun, id, place) CROSS JOIN LATERAL (
-    SELECT asked.id AS instance_id, NULL AS partition_id, NULL AS entity_type WHERE asked.noun = 'instance'
-    UNION ALL
-    SELECT r.instance_id, r.partition_id, NULL FROM assent.approval_requests r
-     WHERE asked.noun = 'request' AND r.org_id = $1 AND r.id = asked.id
-    UNION ALL
-    SELECT f.instance_id, f.partition_id, NULL FROM assent.workflow_forms f
-     WHERE asked.noun = 'form' AND f.org_id = $1 AND f.id = asked.id
-    UNION ALL
-    SELECT e.instance_id, e.partition_id, e.entity_type FROM assent.entities e
-     WHERE asked.noun = 'entity' AND e.org_id = $1 AND e.id = asked.id) AS found;
+-- name: open_targets
+-- The instances that commands are for, by what they name, with their locks (WF-01) and all that is read of them.
+SELECT * FROM assent.open_targets($1::text, $2::text[], $3::uuid[], $4::text[], $5::boolean);
+
+-- name: open_targets_of_orgs
+-- The same for commands of several orgs, each org's under its own row security; locks that are not free are left.
+SELECT * FROM assent.open_targets_of_orgs($1::text[], $2::text[], $3::uuid[], $4::text[]);
 
 -- name: take_start_keys
 -- Takes the keys of starts whose instances' locks are held, and returns those that were taken before: what they were
@@ -76,12 +67,17 @@ SELECT org_id, id, name, entity_type, timing, condition, outcome, outcome_json
   FROM assent.workflow_rules WHERE org_id = ANY ($1::text[]) AND name = ANY ($2::text[]) AND enabled;
 
 -- name: take_receipts
--- Permits what was never done before (WF-02, WF-14, WF-16): only what comes back may run.
-INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_id, created_at)
-SELECT org_id, instance_id, key, step_id, $5
-  FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[]) AS wanted (org_id, instance_id, key, step_id)
-ON CONFLICT DO NOTHING
-RETURNING step_id;
+-- Permits what was never done before (WF-02, WF-14, WF-16), or raises AS014 with the first step whose receipt was taken.
+WITH wanted AS MATERIALIZED (
+  SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[]) AS w (org_id, instance_id, key, step_id)
+), taken AS (
+  INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_id, created_at)
+  SELECT org_id, instance_id, key, step_id, $5::timestamptz FROM wanted
+  ON CONFLICT DO NOTHING
+  RETURNING step_id
+)
+SELECT assent.fail('AS014', 'a receipt was taken before', step_id::text)
+  FROM wanted WHERE step_id NOT IN (SELECT step_id FROM taken) LIMIT 1;
 
 -- name: insert_steps
 -- New steps, for the engine's role, which may not COPY under row security.
@@ -94,7 +90,7 @@ SELECT org_id, created_at, id, instance_id, node_id, node_type, token_id, entity
   FROM jsonb_to_recordset($1::jsonb) AS s (
     org_id text, created_at timestamptz, id uuid, instance_id uuid, node_id text, node_type text, token_id text,
     entity_version integer, status text, run_as text, idempotency_key text, started_at timestamptz,
-    completed_at timestamptz, duration_ms integer, input_json jsonb, output_json jsonb, error text, actor_user_id text,
+    completed_at timestamptz, duration_ms bigint, input_json jsonb, output_json jsonb, error text, actor_user_id text,
     resume_at timestamptz, waiting_for_event_key text, approval_request_id uuid, snapshot_version_id uuid);
 
 -- name: set_times_of_steps
@@ -103,16 +99,10 @@ UPDATE assent.workflow_step_executions s SET resume_at = u.resume_at
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[], $4::timestamptz[]) AS u (org_id, created_at, id, resume_at)
  WHERE s.org_id = u.org_id AND s.created_at = u.created_at AND s.id = u.id AND s.status = 'pending';
 
--- name: begin_ends_of_steps
--- Resting steps that are about to be completed or failed pass through running; the others end where they are.
-UPDATE assent.workflow_step_executions s SET status = 'running'
-  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS ending (org_id, created_at, id)
- WHERE s.org_id = ending.org_id AND s.created_at = ending.created_at AND s.id = ending.id AND s.status = 'pending';
-
 -- name: end_steps
--- Ends resting steps with what became of them; evidence of what they sent meanwhile stays, and why people were asked.
+-- Ends resting steps with their results; evidence of what they sent meanwhile stays, and why people were asked.
 UPDATE assent.workflow_step_executions s
-   SET status = e.status, completed_at = e.completed_at, error = e.error,
+   SET status = e.status, completed_at = e.completed_at, error = e.error, applied = coalesce(e.applied, s.applied),
        output_json = CASE WHEN s.output_json ? 'evidence' THEN jsonb_build_object('evidence', s.output_json -> 'evidence')
                      ELSE '{}' END
                   || CASE WHEN s.output_json ? 'expressions'
@@ -120,7 +110,8 @@ UPDATE assent.workflow_step_executions s
                   || e.output_json,
        duration_ms = round(extract(epoch FROM e.completed_at - s.created_at) * 1000), resume_at = NULL
   FROM jsonb_to_recordset($1::jsonb) AS e (
-    org_id text, created_at timestamptz, id uuid, status text, completed_at timestamptz, output_json jsonb, error text)
+    org_id text, created_at timestamptz, id uuid, status text, completed_at timestamptz, output_json jsonb, error text,
+    applied boolean)
  WHERE s.org_id = e.org_id AND s.created_at = e.created_at AND s.id = e.id AND s.status IN ('pending', 'running');
 
 -- name: insert_instances
@@ -141,7 +132,8 @@ SELECT org_id, id, definition_id, definition_version, definition_hash, workflow_
     updated_at timestamptz, completed_at timestamptz, expires_at timestamptz);
 
 -- name: update_instances_if_unchanged
--- The projection after its steps; an instance that moved on meanwhile is not there.
+-- The projection after its steps; raises an error where an instance moved on meanwhile.
+WITH done AS (
 UPDATE assent.workflow_instances i
    SET status = u.status, active_tokens = u.active_tokens, current_nodes = u.current_nodes,
        context_json = coalesce(u.context_json, i.context_json), version = u.version, generation = u.generation,
@@ -155,7 +147,12 @@ UPDATE assent.workflow_instances i
     context_json jsonb, version integer, generation integer, chain_length integer, incident jsonb,
     originators jsonb, entity_version integer, last_step_id uuid, definition_id uuid, definition_version integer,
     definition_hash text, updated_at timestamptz, completed_at timestamptz)
- WHERE i.org_id = u.org_id AND i.id = u.id AND i.version = u.from_version;
+ WHERE i.org_id = u.org_id AND i.id = u.id AND i.version = u.from_version
+RETURNING 1
+)
+SELECT assent.fail('40001', 'an instance moved on although its lock was held',
+                   format('%s of %s instances were unchanged', count(*), jsonb_array_length($1::jsonb)))
+  FROM done HAVING count(*) <> jsonb_array_length($1::jsonb);
 
 -- name: begin_ends_of_paused_instances
 -- A paused instance that went on and completed in one transaction passes through running.
@@ -181,55 +178,32 @@ UPDATE assent.workflow_instances i
 SELECT assent.set_edit_windows($1::jsonb);
 
 -- name: claim_instances
--- Locks instances with events that are due and whose locks are free, of the first $1 orgs behind org $2 that have such
--- events: each org a fair share of the batch, oldest first. Every org that was looked at is in the answer, also where all
--- its instances are busy; so the caller knows where to go on. Two workers never claim the same.
-WITH RECURSIVE fresh (org_id, n) AS (
-  (SELECT org_id, 1 FROM assent.workflow_events_outbox
-    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at IS NULL AND org_id > $2
-    ORDER BY org_id, created_at, id LIMIT 1)
-  UNION ALL
-  SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
-           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at IS NULL
-             AND e.org_id > fresh.org_id
-           ORDER BY e.org_id, e.created_at, e.id LIMIT 1), fresh.n + 1
-    FROM fresh WHERE fresh.org_id IS NOT NULL AND fresh.n < $1
-), retried (org_id, n) AS (
-  (SELECT org_id, 1 FROM assent.workflow_events_outbox
-    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at < 'infinity'
-      AND retry_at <= (SELECT assent.now()) AND org_id > $2
-    ORDER BY org_id, retry_at LIMIT 1)
-  UNION ALL
-  SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
-           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at < 'infinity'
-             AND e.retry_at <= (SELECT assent.now()) AND e.org_id > retried.org_id
-           ORDER BY e.org_id, e.retry_at LIMIT 1), retried.n + 1
-    FROM retried WHERE retried.org_id IS NOT NULL AND retried.n < $1
-), org AS MATERIALIZED (
-  SELECT org_id FROM (SELECT org_id FROM fresh UNION SELECT org_id FROM retried) AS found
-   WHERE org_id IS NOT NULL ORDER BY org_id LIMIT $1
-), share AS (SELECT greatest(1, $1 / greatest(1, count(*)::integer)) AS events FROM org)
-SELECT DISTINCT org.org_id, due.instance_id
-  FROM org CROSS JOIN share LEFT JOIN LATERAL (
-    SELECT first.instance_id FROM (
-      -- Not sorted together: that would read all of a backlog. What is tried again was there before what is new.
-      (SELECT e.instance_id FROM assent.workflow_events_outbox e
-        WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
-          AND e.retry_at < 'infinity' AND e.retry_at <= (SELECT assent.now())
-          -- Batches that run hold their instances' locks; of those that died, recovery finds out which event did it.
-          AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
-        -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
-        -- the oldest, so more are looked at than are wanted.
-        ORDER BY e.retry_at LIMIT share.events * 50)
-      UNION ALL
-      (SELECT e.instance_id FROM assent.workflow_events_outbox e
-        WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
-          AND e.retry_at IS NULL
-          AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
-        ORDER BY e.created_at, e.id LIMIT share.events * 50)) AS first
-     WHERE pg_try_advisory_xact_lock(hashtextextended(first.instance_id::text, 0))
-     LIMIT share.events) AS due ON true
- ORDER BY 1;
+-- Locks instances with events that are due, of the first $1 orgs behind org $2 that have some; new events of before $3 are not
+-- looked at.
+SELECT * FROM assent.claim_instances($1::integer, $2::text, $3::timestamptz);
+
+-- name: try_named
+-- In the message that begins a transaction: takes the lock of a batch that is not noted yet ($1), and of some instances ($2,
+-- with commas between them) those locks that are free. Which, the next statement sees: it begins after this one.
+SELECT pg_try_advisory_xact_lock(hashtextextended($1, 2)),
+       set_config('assent.held', coalesce((
+         SELECT string_agg(free.id, ',')
+           FROM (SELECT id FROM (SELECT DISTINCT unnest(string_to_array($2, ',')) AS id ORDER BY 1) AS wanted
+                  WHERE pg_try_advisory_xact_lock(hashtextextended(id, 0))) AS free), ''), true);
+
+-- name: load_named_events
+-- The open events of instances that a notification named, and whose locks were taken with BEGIN, in the order in which they
+-- happened. Batches that run hold their instances' locks; of those that died, recovery finds out which event did it.
+SELECT e.org_id, e.created_at, e.id, e.instance_id, e.entity_version, e.event_type, e.payload_json, e.attempts,
+       e.attempts_max, coalesce(e.retry_at <= assent.now(), true) AS is_due, e.trace_id
+  FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, instance_id)
+ CROSS JOIN LATERAL (
+    SELECT * FROM assent.workflow_events_outbox o
+     WHERE o.org_id = wanted.org_id AND o.instance_id = wanted.instance_id AND o.status NOT IN ('completed', 'dead', 'processing')
+    OFFSET 0) AS e
+ WHERE wanted.instance_id::text = ANY (string_to_array(current_setting('assent.held'), ','))
+   AND wanted.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
+ ORDER BY e.created_at, e.id;
 
 -- name: load_open_events
 -- The open events of instances whose lock is held, in the order in which they happened.
@@ -238,14 +212,14 @@ SELECT e.org_id, e.created_at, e.id, e.instance_id, e.entity_version, e.event_ty
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, instance_id)
  CROSS JOIN LATERAL (
     SELECT * FROM assent.workflow_events_outbox o
-     WHERE o.org_id = wanted.org_id AND o.instance_id = wanted.instance_id AND o.status IN ('pending', 'failed')
+     WHERE o.org_id = wanted.org_id AND o.instance_id = wanted.instance_id AND o.status NOT IN ('completed', 'dead', 'processing')
     OFFSET 0) AS e
  ORDER BY e.created_at, e.id;
 
 -- name: complete_events
 -- Events that were handled; what was too late says so.
 UPDATE assent.workflow_events_outbox e
-   SET status = 'completed', completed_at = $5, error = done.note, attempts = e.attempts + 1
+   SET status = 'completed', completed_at = $5::timestamptz, error = done.note, attempts = e.attempts + 1
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[], $4::text[]) AS done (org_id, created_at, id, note)
  WHERE e.org_id = done.org_id AND e.created_at = done.created_at AND e.id = done.id;
 
@@ -259,15 +233,15 @@ UPDATE assent.workflow_events_outbox e SET retry_at = 'infinity'
 -- The instance goes on: what waited for it is due.
 UPDATE assent.workflow_events_outbox e SET retry_at = NULL
   FROM unnest($1::text[], $2::uuid[]) AS resumed (org_id, instance_id)
- WHERE e.org_id = resumed.org_id AND e.instance_id = resumed.instance_id AND e.status IN ('pending', 'failed')
+ WHERE e.org_id = resumed.org_id AND e.instance_id = resumed.instance_id AND e.status NOT IN ('completed', 'dead', 'processing')
    AND e.retry_at = 'infinity';
 
 -- name: ignore_open_events
 -- The instance has ended: whatever is still open for it is too late, and no attempt was made.
 UPDATE assent.workflow_events_outbox e
-   SET status = 'completed', completed_at = $3, error = 'ignored', retry_at = NULL
+   SET status = 'completed', completed_at = $3::timestamptz, error = 'ignored', retry_at = NULL
   FROM unnest($1::text[], $2::uuid[]) AS ended (org_id, instance_id)
- WHERE e.org_id = ended.org_id AND e.instance_id = ended.instance_id AND e.status IN ('pending', 'failed');
+ WHERE e.org_id = ended.org_id AND e.instance_id = ended.instance_id AND e.status NOT IN ('completed', 'dead', 'processing');
 
 -- name: record_failure
 -- An attempt failed: how long to wait before the next one, or a dead letter.
@@ -343,28 +317,9 @@ DELETE FROM assent.workflow_kept_events k USING taken
 RETURNING taken.place, k.org_id, k.id, k.payload, k.created_at;
 
 -- name: claim_arrivals
--- Events under a key that are of no instance yet, of the first $1 orgs behind org $2 that have such events: each org a fair
--- share, oldest first. Every org that was looked at is in the answer.
-WITH RECURSIVE found (org_id, n) AS (
-  (SELECT org_id, 1 FROM assent.workflow_events_outbox
-    WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
-      AND (retry_at IS NULL OR retry_at <= (SELECT assent.now())) AND org_id > $2
-    ORDER BY org_id, created_at, id LIMIT 1)
-  UNION ALL
-  SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
-           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NULL AND e.event_type = 'on_event'
-             AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now())) AND e.org_id > found.org_id
-           ORDER BY e.org_id, e.created_at, e.id LIMIT 1), found.n + 1
-    FROM found WHERE found.org_id IS NOT NULL AND found.n < $1
-), org AS MATERIALIZED (SELECT org_id FROM found WHERE org_id IS NOT NULL),
-share AS (SELECT greatest(1, $1 / greatest(1, count(*)::integer)) AS events FROM org)
-SELECT org.org_id, arrival.created_at, arrival.id, arrival.payload_json, arrival.trace_id
-  FROM org CROSS JOIN share LEFT JOIN LATERAL (
-    SELECT e.created_at, e.id, e.payload_json, e.trace_id FROM assent.workflow_events_outbox e
-     WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NULL
-       AND e.event_type = 'on_event' AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now()))
-     ORDER BY e.created_at, e.id LIMIT share.events FOR UPDATE SKIP LOCKED) AS arrival ON true
- ORDER BY 1, 2, 3;
+-- Claims events under a key that are of no instance yet, of the first $1 orgs behind org $2 that have some; events of before $3
+-- are not looked at.
+SELECT * FROM assent.claim_arrivals($1::integer, $2::text, $3::timestamptz);
 
 -- name: give_up_arrivals
 -- Marks events without a key as dead: no step can wait for them.
@@ -421,7 +376,11 @@ SELECT pg_try_advisory_xact_lock(hashtextextended($1::uuid::text, 2));
 
 -- name: forget_batch
 -- The batch is done.
-DELETE FROM assent.workflow_batches WHERE id = $1;
+DELETE FROM assent.workflow_batches WHERE id = $1::text::uuid;
+
+-- name: hold_batch_from_the_start
+-- As hold_batch, in the message that begins a transaction.
+SELECT pg_try_advisory_xact_lock(hashtextextended($1, 2));
 
 -- name: find_abandoned_batches
 -- Notes whose worker is gone: it held their lock from before they were there.
@@ -434,28 +393,44 @@ UPDATE assent.workflow_events_outbox e
    SET attempts = e.attempts + 1, error = 'its worker died',
        status = CASE WHEN e.attempts + 1 >= e.attempts_max THEN 'dead' ELSE 'failed' END
   FROM (SELECT org_id, created_at, id FROM assent.workflow_events_outbox
-         WHERE org_id = $1 AND instance_id = $2 AND status IN ('pending', 'failed')
+         WHERE org_id = $1 AND instance_id = $2 AND status NOT IN ('completed', 'dead', 'processing')
          ORDER BY created_at, id LIMIT 1) AS first
  WHERE e.org_id = first.org_id AND e.created_at = first.created_at AND e.id = first.id
-   AND e.status IN ('pending', 'failed')
+   AND e.status NOT IN ('completed', 'dead', 'processing')
 RETURNING e.status, e.error;
 
 -- name: list_instances
 -- Instances of an org, newest first: those of some statuses, of a workflow, of a subject, in a partition; what the reader
--- may not see is left out.
-SELECT org_id, id, workflow_id, definition_id, definition_version, definition_hash, entity_type, entity_id,
-       entity_version, partition_id, subject_id, status, current_nodes, version, incident, started_at, updated_at, completed_at, expires_at
-  FROM assent.workflow_instances i
- WHERE org_id = $1
-   AND ($2::text[] IS NULL OR status = ANY ($2))
-   AND ($3::text IS NULL OR workflow_id = $3)
-   AND ($4::text IS NULL OR subject_id = $4)
-   AND ($5::uuid IS NULL OR entity_id = $5)
-   AND ($6::text IS NULL OR partition_id = $6)
-   AND ($7::uuid IS NULL OR id < $7)
-   AND ($9::text IS NULL OR entity_type = $9)
-   AND (NOT $10::boolean OR assent.is_readable(i, $11::text[], $12::boolean, $13::uuid[], $14::text, $15::timestamptz))
- ORDER BY id DESC LIMIT $8;
+-- may not see is left out. Status by status, each by its index: an index scan of several statuses gives no order by id.
+SELECT page.*
+  FROM (SELECT DISTINCT unnest(coalesce($2::text[], '{running,paused,completed,failed,cancelled}')) AS status) AS wanted
+ CROSS JOIN LATERAL (
+    SELECT org_id, id, workflow_id, definition_id, definition_version, definition_hash, entity_type, entity_id,
+           entity_version, partition_id, subject_id, status, current_nodes, version, incident, started_at, updated_at, completed_at, expires_at
+      FROM assent.workflow_instances i
+     WHERE org_id = $1 AND status = wanted.status
+       AND ($3::text IS NULL OR workflow_id = $3)
+       AND ($4::text IS NULL OR subject_id = $4)
+       AND ($5::uuid IS NULL OR entity_id = $5)
+       AND ($6::text IS NULL OR partition_id = $6)
+       AND ($7::uuid IS NULL OR id < $7)
+       AND ($9::text IS NULL OR entity_type = $9)
+       AND (NOT $10::boolean OR assent.is_readable(i, $11::text[], $12::boolean, $13::uuid[], $14::text, $15::timestamptz))
+     ORDER BY id DESC LIMIT $8) AS page
+ ORDER BY page.id DESC LIMIT $8;
+
+-- name: count_instances
+-- How many instances fit the filters of list_instances, counted up to a number.
+SELECT count(*) FROM (
+  SELECT FROM assent.workflow_instances i
+   WHERE org_id = $1 AND ($2::text[] IS NULL OR status = ANY ($2))
+     AND ($3::text IS NULL OR workflow_id = $3)
+     AND ($4::text IS NULL OR subject_id = $4)
+     AND ($5::uuid IS NULL OR entity_id = $5)
+     AND ($6::text IS NULL OR i.partition_id = $6)
+     AND ($8::text IS NULL OR i.entity_type = $8)
+     AND (NOT $9::boolean OR assent.is_readable(i, $10::text[], $11::boolean, $12::uuid[], $13::text, $14::timestamptz))
+   LIMIT $7) AS counted;
 
 -- name: find_flows
 -- The flows of an org and everybody's, with the roles that their authors let read them.
@@ -492,13 +467,15 @@ SELECT org_id, id, workflow_id, definition_id, definition_version, definition_ha
   FROM assent.workflow_instances WHERE org_id = $1 AND id = $2;
 
 -- name: list_steps
--- The steps of an instance, newest first.
-SELECT id, created_at, node_id, node_type, token_id, entity_version, status, run_as, completed_at, duration_ms,
-       output_json, error, actor_user_id, resume_at, waiting_for_event_key, approval_request_id
-  FROM assent.workflow_step_executions
- WHERE org_id = $1 AND instance_id = $2
-   AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
- ORDER BY created_at DESC, id DESC LIMIT $5;
+-- The steps of an instance, newest first, with the evidence that compaction took out.
+SELECT s.id, s.created_at, s.node_id, s.node_type, s.token_id, s.entity_version, s.status, s.run_as, s.completed_at,
+       s.duration_ms, assent.whole_output(s.output_json, e.evidence) AS output_json, s.error, s.actor_user_id,
+       s.resume_at, s.waiting_for_event_key, s.approval_request_id
+  FROM assent.workflow_step_executions s
+  LEFT JOIN assent.step_evidence e ON e.org_id = s.org_id AND e.step_created_at = s.created_at AND e.step_id = s.id
+ WHERE s.org_id = $1 AND s.instance_id = $2
+   AND ($3::timestamptz IS NULL OR (s.created_at, s.id) < ($3, $4::uuid))
+ ORDER BY s.created_at DESC, s.id DESC LIMIT $5;
 
 -- name: find_instances_between
 -- The instances of an org whose id lies in a range, a few at most.
@@ -543,3 +520,24 @@ INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, 
 VALUES ($1, $2, 'events', $3, $4)
 ON CONFLICT DO NOTHING
 RETURNING true AS taken;
+
+-- name: record_declared_names
+-- Says that code declares these names, for another length of time, and returns those that were written. A row that says nearly
+-- the same is left alone, so that many workers do not write one after the other.
+INSERT INTO assent.declared_names AS d (name, declared_until)
+SELECT name, assent.now() + $2::interval FROM unnest($1::text[]) AS given (name) ORDER BY name
+ON CONFLICT (name) DO UPDATE SET declared_until = excluded.declared_until
+ WHERE d.declared_until < excluded.declared_until - $2::interval / 20
+RETURNING d.name;
+
+-- name: forget_declared_names
+-- Deletes names that no code has declared for a day.
+DELETE FROM assent.declared_names WHERE declared_until < assent.now() - interval '1 day';
+
+-- name: is_declared
+-- Whether the code of some worker declares a name.
+SELECT assent.is_declared(ARRAY[$1::text]);
+
+-- name: find_declared_names
+-- Which of these names the code of some worker declares.
+SELECT name FROM assent.declared_names WHERE name = ANY ($1::text[]) AND declared_until > assent.now();

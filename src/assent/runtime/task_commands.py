@@ -1,34 +1,43 @@
 """Commands to tasks, and the handle that `@app.task` returns."""
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from assent.jobs.dead_letters import revive, revive_all
-from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, position_of, require_limit
+from assent.jobs.job import Failed
+from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, line_in, position_of, require_limit
 from assent.model.job import PRIORITY_MAX
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
-from assent.model.problems import Invalid
+from assent.model.problems import Invalid, clean_error_text
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.readers import SeenInstance, may_read_instance, reader_of
 from assent.runtime.rights import require_capability
 from assent.runtime.views import find_instance
 from assent.store.database import Connection
-from assent.tasks.settle import cancel_if_open
+from assent.tasks.errors import FAILED
+from assent.tasks.notes import LogLine, list_log
+from assent.tasks.settle import cancel_if_open, complete_if_under_way, fail_if_under_way
 from assent.tasks.submit import Submission, submit_tasks
+from assent.tasks.task_type import as_kept
 from assent.tasks.views import TaskFilter, TaskItem, TaskStatus, TaskView, list_tasks, read_task
 from assent.telemetry import current_trace
 
 if TYPE_CHECKING:
     from assent.runtime.runtime import OrgRuntime
+    from assent.runtime.sync_runtime import SyncOrgRuntime
 
 READ_TASKS: Final = "tasks:read"
 """The capability to read tasks."""
+CANCEL_TASKS: Final = "tasks:cancel"
+RETRY_TASKS: Final = "tasks:retry"
+END_TASKS: Final = "tasks:complete"
+"""The capability to complete and fail tasks from outside."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,7 +71,8 @@ class TaskHandle(Generic[P, R]):
     def __init__(self, name: str, function: Callable[P, R]) -> None:
         self.name = name
         self.function = function
-        update_wrapper(self, function)
+        # A class's own attributes stay with the class: they would hide those of the handle.
+        update_wrapper(self, function, updated=() if isinstance(function, builtins.type) else ("__dict__",))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -73,9 +83,13 @@ class TaskHandle(Generic[P, R]):
         """Return the task with a key, a priority or a time for its next submissions."""
         return ConfiguredTask(self.name, key, priority, run_at)
 
-    async def submit(self, org: "OrgRuntime", /, **input: Any) -> UUID:
+    @overload
+    def submit(self, org: "OrgRuntime", /, **input: Any) -> Awaitable[UUID]: ...
+    @overload
+    def submit(self, org: "SyncOrgRuntime", /, **input: Any) -> UUID: ...
+    def submit(self, org: "OrgRuntime | SyncOrgRuntime", /, **input: Any) -> Awaitable[UUID] | UUID:
         """Submit the task for an org; inside `runtime.within`, in the caller's transaction. Return the task's id."""
-        return await self.configure().submit(org, **input)
+        return self.configure().submit(org, **input)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +101,13 @@ class ConfiguredTask:
     priority: int | None = None
     run_at: datetime | None = None
 
-    async def submit(self, org: "OrgRuntime", /, **input: Any) -> UUID:
+    @overload
+    def submit(self, org: "OrgRuntime", /, **input: Any) -> Awaitable[UUID]: ...
+    @overload
+    def submit(self, org: "SyncOrgRuntime", /, **input: Any) -> UUID: ...
+    def submit(self, org: "OrgRuntime | SyncOrgRuntime", /, **input: Any) -> Awaitable[UUID] | UUID:
         """Submit the task for an org; return its id."""
-        return await org.tasks.submit(
-            self.name, input, key=self.key, priority=self.priority, run_at=self.run_at
-        )
+        return org.tasks.submit(self.name, input, key=self.key, priority=self.priority, run_at=self.run_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +170,20 @@ class TaskCommands:
 
         return await scope.read(query)
 
+    async def log(
+        self, task_id: UUID, *, cursor: str | None = None, limit: int = ITEMS_DEFAULT
+    ) -> ItemPage[LogLine]:
+        """Return a page of the lines that the attempts at a task wrote, in order; for those who may read the task."""
+        after = position_of(cursor, line_in) or (0, 0)
+        require_limit(limit)
+        await self.get(task_id)
+
+        async def query(connection: Connection) -> ItemPage[LogLine]:
+            found = await list_log(connection, self.scope.org_id, task_id, after, limit + 1)
+            return ItemPage.of(found, limit, lambda line: (line.attempt, line.position))
+
+        return await self.scope.read(query)
+
     async def list(
         self,
         *,
@@ -191,17 +221,55 @@ class TaskCommands:
         reason = f"cancelled by {scope.actor_or_system.id}"
 
         async def work(transaction: CommandTransaction) -> None:
+            await self._require_visible(transaction.connection, task_id)
             if not await cancel_if_open(transaction.connection, scope.org_id, task_id, reason):
                 raise Refused(await self._why_not(transaction.connection, task_id))
             await transaction.note("task", "task.cancel", str(task_id))
 
         await scope.write(work)
 
+    async def complete(self, task_id: UUID, output: Any = None) -> None:
+        """Complete a task from outside: one whose function returned `Background`, or is about to.
+
+        Raise `Refused` if it is not under way, or `Invalid` for an output that cannot be kept as JSON.
+        """
+        kept = as_kept(output, "output")
+
+        async def work(transaction: CommandTransaction) -> None:
+            await self._require_visible(transaction.connection, task_id)
+            if not await complete_if_under_way(transaction.connection, task_id, kept):
+                raise Refused(await self._why_not_under_way(transaction.connection, task_id))
+            await transaction.note("task", "task.complete", str(task_id))
+
+        await self.scope.write(work)
+
+    async def fail(self, task_id: UUID, message: str, *, code: str = FAILED, retryable: bool = False) -> None:
+        """Fail a task from outside, which is tried again if that may help and attempts are left, else dead.
+
+        Raise `Refused` if it is not under way.
+        """
+        require_name(message, "message")
+        require_name(code, "code")
+        failure = Failed(code, clean_error_text(message), permanent=not retryable)
+
+        async def work(transaction: CommandTransaction) -> None:
+            await self._require_visible(transaction.connection, task_id)
+            if not await fail_if_under_way(transaction.connection, task_id, failure):
+                raise Refused(await self._why_not_under_way(transaction.connection, task_id))
+            await transaction.note("task", "task.fail", str(task_id))
+
+        await self.scope.write(work)
+
     async def retry(self, task_id: UUID) -> None:
-        """Retry a dead task, with as many attempts as it had."""
+        """Retry a dead task with its dead subtasks, each with as many attempts as it had.
+
+        Raise `Refused` for a subtask: its parent is retried instead.
+        """
         scope = self.scope
 
         async def work(transaction: CommandTransaction) -> None:
+            await self._require_visible(transaction.connection, task_id)
+            await self._require_no_parent(transaction.connection, task_id)
             if await revive(transaction.connection, scope.org_id, task_id, "task") is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead task {task_id}", ("task_id",)))
             await transaction.note("task", "task.retry", str(task_id))
@@ -216,12 +284,32 @@ class TaskCommands:
         scope = self.scope
 
         async def work(transaction: CommandTransaction) -> int:
-            revived = await revive_all(transaction.connection, scope.org_id, "task", type)
+            revived = await revive_all(transaction.connection, scope.org_id, "task", type, scope.partition_id)
             if revived:
                 await transaction.note("task", "task.retry", type or "*", details={"tasks": revived})
             return revived
 
         return await scope.write(work)
+
+    async def _require_visible(self, connection: Connection, task_id: UUID) -> None:
+        """Raise `Refused` for a task of another partition."""
+        org_id, partition_id = self.scope.org_id, self.scope.partition_id
+        if partition_id is not None and await read_task(connection, org_id, task_id, partition_id) is None:
+            raise Refused(_not_found(task_id))
+
+    async def _require_no_parent(self, connection: Connection, task_id: UUID) -> None:
+        task = await read_task(connection, self.scope.org_id, task_id)
+        if task is not None and task.parent_id is not None:
+            message = f"the failure of subtask {task_id} went to its parent {task.parent_id}"
+            hint = "retry the parent: its dead subtasks are retried with it"
+            raise Refused(Rejection("TASK_WAS_AWAITED", message, ("task_id",), hint=hint))
+
+    async def _why_not_under_way(self, connection: Connection, task_id: UUID) -> Rejection:
+        found = await read_task(connection, self.scope.org_id, task_id)
+        if found is None:
+            return _not_found(task_id)
+        hint = "a task that is tried again goes to the background once more"
+        return Rejection("TASK_NOT_UNDER_WAY", f"task {task_id} is {found.status}", ("task_id",), hint=hint)
 
     async def _why_not(self, connection: Connection, task_id: UUID) -> Rejection:
         found = await read_task(connection, self.scope.org_id, task_id)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
 
+from assent.approvals.requests import ApprovalDetails
 from assent.engine.instance import Instance, Token
 from assent.engine.plan import Plan
 from assent.model.actor import Reader, reader_columns
@@ -33,6 +34,19 @@ class InstanceFilter:
     entity_type: str | None = None
 
 
+COUNTED_MAX: Final = 10_000
+"""How many instances a count goes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceCount:
+    """How many instances fit a filter."""
+
+    count: int
+    more: bool
+    """Whether there are more than the count says."""
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceItem:
     """An instance in a list."""
@@ -55,6 +69,8 @@ class InstanceItem:
     updated_at: datetime
     completed_at: datetime | None
     expires_at: datetime | None
+    stands_at: Sequence[str] = ()
+    """The names of its current nodes; ids, where its definition cannot be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +124,15 @@ async def list_instances(
     return _plain(
         await connection.fetch(_SQL.list_instances, org_id, *by, after, limit, wanted.entity_type, *seen)
     )
+
+
+async def count_instances(connection: Connection, org_id: str, wanted: InstanceFilter) -> InstanceCount:
+    by = (wanted.statuses, wanted.workflow, wanted.subject, wanted.entity_id, wanted.partition_id)
+    seen = reader_columns(wanted.reader)
+    found: int = await connection.fetchval(
+        _SQL.count_instances, org_id, *by, COUNTED_MAX + 1, wanted.entity_type, *seen
+    )
+    return InstanceCount(min(found, COUNTED_MAX), found > COUNTED_MAX)
 
 
 async def find_instance(connection: Connection, org_id: str, instance_id: UUID) -> Row | None:
@@ -164,6 +189,8 @@ class InstanceView:
     entity_type: str | None = None
     entity: Entity | None = None
     """The instance's entity as the command left it, if the command loaded it."""
+    request: ApprovalDetails | None = None
+    """The approval request that the command was to, as the command left it, if it loaded all of it."""
 
 
 def view_of(

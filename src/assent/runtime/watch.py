@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.engine.inputs import Input
+from assent.engine.instance import Step
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
 from assent.jobs.dead_letters import log_dead
@@ -50,7 +51,7 @@ class Watch:
         return self._tracer is not None or self._metrics is not None
 
     def begin(self, works: Sequence[BatchItem]) -> None:
-        """The works are claimed; where they are traced, they go on from here."""
+        """Note that the works are claimed; where they are traced, they go on from here."""
         self._batch, self._traced, self._entered, self._jobs = None, {}, {}, ()
         self._took.clear()
         self._dead.clear()
@@ -69,7 +70,7 @@ class Watch:
             }
 
     def around(self, perform: Perform) -> Perform:
-        """The same, with a look at the clock before and after."""
+        """Return a function that does the same and measures how long it takes."""
 
         def performing(job: Execution, visit: Visit) -> Need | None:
             self._enter(job, visit)
@@ -90,6 +91,7 @@ class Watch:
 
     def committed(self, now: datetime) -> None:
         log_incidents(self._jobs)
+        log_timeouts(self._jobs)
         for event, error in self._dead:
             log_dead("event", event, event["event_type"], "EVENT_FAILED", error)
         for job in self._jobs:
@@ -158,6 +160,8 @@ class Watch:
         for job in self._jobs:
             self._count_events(metrics, job, now)
             self._count_approvals(metrics, job)
+            for _ in timeouts_of(job):
+                metrics.timeout(job.definition.workflow.key)
 
     def _count_events(self, metrics: Metrics, job: Execution, now: datetime) -> None:
         for given, outcome in job.run.outcomes:
@@ -212,9 +216,32 @@ def log_incidents(jobs: Iterable[Execution]) -> None:
             _log.warning("instance is paused by an incident", extra=fields)
 
 
+def timeouts_of(job: Execution) -> list[Step]:
+    """Return the steps by which the time of a whole workflow was over: it failed, or moved to where it says."""
+    return [
+        step
+        for step in job.run.steps
+        if step.node_id == "ctl:timeout" or (step.node_id == "ctl:move" and step.output.get("timed_out"))
+    ]
+
+
+def log_timeouts(jobs: Iterable[Execution]) -> None:
+    """Write one line for each workflow whose time was over."""
+    for job in jobs:
+        for step in timeouts_of(job):
+            fields = {
+                "org_id": step.org_id,
+                "instance_id": str(step.instance_id),
+                "definition": job.definition.workflow.key,
+                "definition_version": job.definition.version,
+                "to": step.output.get("to"),
+            }
+            _log.warning("the time of a workflow is over", extra=fields)
+
+
 @contextmanager
 def commanding(org_id: str, instance_id: UUID | None, given: Input) -> Iterator[None]:
-    """A person's or a program's command: a span around its transaction, and what log lines should say."""
+    """Open a span around the transaction of a command, and say in log lines what it is about."""
     name = type(given).__name__.lower()
     with (
         scope(org_id=org_id, instance_id=instance_id),
@@ -247,7 +274,7 @@ class BatchSpans:
 
 
 def may_begin(trace: str | None) -> bool:
-    """Whether an event gets a span: its trace is sampled, or it has none and the sampler is to be asked."""
+    """Return whether an event gets a span: its trace is sampled, or it has none and the sampler is to be asked."""
     return is_sampled(trace) or not is_traceparent(trace)
 
 

@@ -1,26 +1,27 @@
 """Making a batch true: one statement for each kind of row, however many instances there are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
-
-import asyncpg
+from uuid import UUID
 
 from assent.approvals.forms import EndedForm, write_forms
 from assent.approvals.requests import mark_steps_applied, write_requests
+from assent.documents.requirements import ActorsChange, write_requirements
 from assent.effects.outbox import NewEffect, enqueue
 from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance, Step
 from assent.engine.run import DEFERRED, IGNORED
 from assent.jobs.dead_letters import resolve_of_instances
+from assent.model.approval import ApprovalRequest
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
 from assent.model.job import TaskSpec
 from assent.model.mutation import Event, Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
 from assent.outbox.events import emit_events
-from assent.requests.outside_requests import Asked, open_requests
+from assent.requests.outside_requests import Asked, close_requests, open_requests
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.keyed_events import arrival
 from assent.runtime.receipts import receipts_of_steps, take_receipts
@@ -32,6 +33,7 @@ from assent.runtime.rows import (
     step_record,
     step_row,
 )
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.tasks.settle import StepOf, cancel_of_steps
@@ -40,21 +42,25 @@ from assent.tasks.submit import Submission, submit_tasks
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 
-async def write(connection: Connection, jobs: Sequence[Execution], now: datetime, *, as_owner: bool) -> None:
-    """Steps and their effects, then the projection, then windows, then the events that brought it about."""
+async def write(connection: Connection, jobs: Sequence[Execution], now: datetime, *, copies: bool) -> None:
+    """Write steps and their effects, then the projection, then windows, then the events that brought it about."""
     changed = [job for job in jobs if job.run.steps]
     steps = [step for job in changed for step in job.run.steps]
     receipts = [receipt for job in changed for receipt in receipts_of_steps(job)]
-    await take_receipts(connection, receipts, now, as_owner=as_owner)
-    await _write_steps(connection, [step for step in steps if step.is_new], as_owner=as_owner)
-    await _end_steps(connection, [step for step in steps if not step.is_new])
+    await take_receipts(connection, receipts, now, copies=copies)
+    await _write_steps(connection, [step for step in steps if step.is_new], copies=copies)
+    ended, consumed = [step for step in steps if not step.is_new], _consumed(jobs, now)
+    await _end_steps(connection, ended, consumed)
     await _write_times(connection, jobs)
     await write_requests(connection, [c for job in jobs for c in job.run.world.request_changes()], now)
     await write_forms(
         connection, [c for job in jobs for c in job.run.world.form_changes()], _ended(steps), now
     )
+    await close_requests(connection, [one for job in jobs for one in job.run.closes])
     await open_requests(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
-    await _mark_consumed(connection, jobs, now)
+    await write_requirements(connection, [one for job in jobs for one in _required(job)], now, wakes=False)
+    said = {step.id for step in ended}
+    await mark_steps_applied(connection, [r for step_id, r in consumed.items() if step_id not in said])
     await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
     await submit_tasks(connection, [task for job in jobs for task in _tasks(job)], now)
     await emit_events(connection, [event for job in jobs for event in _events(job, now)], now)
@@ -69,10 +75,10 @@ async def write(connection: Connection, jobs: Sequence[Execution], now: datetime
     )
 
 
-async def _write_steps(connection: Connection, steps: Sequence[Step], *, as_owner: bool) -> None:
+async def _write_steps(connection: Connection, steps: Sequence[Step], *, copies: bool) -> None:
     if not steps:
         return
-    if as_owner:
+    if copies:
         await connection.copy_records_to_table(
             "workflow_step_executions",
             schema_name="assent",
@@ -80,11 +86,11 @@ async def _write_steps(connection: Connection, steps: Sequence[Step], *, as_owne
             records=map(step_record, steps),  # one at a time: a batch has thousands
         )
     else:
-        await connection.execute(_SQL.insert_steps, [step_row(step) for step in steps])
+        await put(connection, _SQL.insert_steps, [step_row(step) for step in steps])
 
 
 def _effects(job: Execution) -> list[NewEffect]:
-    """What the job's steps want to be sent, each once for its step (WF-11)."""
+    """Return what the job's steps want to be sent, each once for its step (WF-11)."""
     if not job.run.effects:
         return []
     return [
@@ -101,7 +107,9 @@ def _events(job: Execution, now: datetime) -> list[Event]:
     partition = job.run.instance.partition_id
     return [
         replace(
-            arrival(step.org_id, event.key, now, f"step:{step.key}", partition, data=event.data),
+            arrival(
+                step.org_id, event.key, now, f"step:{step.key}", partition, data=event.data, hops=event.hops
+            ),
             trace_id=job.trace_of(step.id),
         )
         for step, event in job.run.events
@@ -109,7 +117,7 @@ def _events(job: Execution, now: datetime) -> list[Event]:
 
 
 def _tasks(job: Execution) -> list[Submission]:
-    """What the job's steps want to be done; a step that rested and ended in the same batch awaits nothing any more."""
+    """Return what the job's steps want to be done; a step that rested and ended in the same batch awaits nothing."""
     wanted = [(step, task) for step, task in job.run.tasks if step.status == "pending" or not task.awaited]
     return [_submission(job, step, task) for step, task in wanted]
 
@@ -131,7 +139,7 @@ def _submission(job: Execution, step: Step, task: TaskSpec) -> Submission:
 
 
 def _left_tasks(steps: Sequence[Step]) -> list[StepOf]:
-    """Steps that end before their task did: it is cancelled with them (D24)."""
+    """Return steps that end before their task did: it is cancelled with them (D24)."""
     return [
         (step.org_id, step.instance_id, step.id)
         for step in steps
@@ -143,30 +151,24 @@ def _is_left(step: Step) -> bool:
     return step.status in ("cancelled", "skipped", "failed") or bool(step.output.get("timed_out"))
 
 
-async def _end_steps(connection: Connection, steps: Sequence[Step]) -> None:
-    if not steps:
-        return
-    passing = [step for step in steps if step.status == "completed"]
-    if passing:
-        await connection.execute(
-            _SQL.begin_ends_of_steps,
-            [step.org_id for step in passing],
-            [step.created_at for step in passing],
-            [step.id for step in passing],
-        )
-    await connection.execute(_SQL.end_steps, [ended_row(step) for step in steps])
+async def _end_steps(
+    connection: Connection, steps: Sequence[Step], used: Mapping[UUID, ApprovalRequest]
+) -> None:
+    if steps:
+        rows = [ended_row(step, is_applied=step.id in used) for step in steps]
+        await put(connection, _SQL.end_steps, rows)
 
 
 async def _write_times(connection: Connection, jobs: Sequence[Execution]) -> None:
-    """Of one step that stayed more than once, the last time is the one."""
+    """Write the time of each step that stayed; of one that stayed more than once, the last."""
     stays = {t.step_id: (job.work.org_id, t.step_at, t.step_id, s) for job in jobs for t, s in job.run.stays}
     if stays:
         rows = [(org, at, step, stay.resume_at) for org, at, step, stay in stays.values()]
-        await connection.execute(_SQL.set_times_of_steps, *map(list, zip(*rows, strict=True)))
+        await put(connection, _SQL.set_times_of_steps, *map(list, zip(*rows, strict=True)))
 
 
 def _ended(steps: Sequence[Step]) -> list[EndedForm]:
-    """A form ends with its step, however that ended."""
+    """Return the forms whose steps have ended, however those ended."""
     ended = [step for step in steps if step.node_type == NodeKind.FORM and step.status != "pending"]
     return [_ended_form(step) for step in ended]
 
@@ -179,16 +181,25 @@ def _ended_form(step: Step) -> EndedForm:
 
 
 def _asked(job: Execution) -> list[Asked]:
-    return [(request, job.trace_of(request.step_id)) for request in job.run.asks]
+    return [(one, job.trace_of(one.step_id) if one.step_id is not None else None) for one in job.run.asks]
+
+
+def _required(job: Execution) -> list[ActorsChange]:
+    """Return what steps did to the documents that their instance requires."""
+    return [ActorsChange(change, job.run.actor.id) for change in job.run.world.changed]
 
 
 def _ended_requests(jobs: Sequence[Execution]) -> list[EndedStep]:
-    """A request that results have not ended before ends with its step."""
+    """Return the outside requests that end with their steps, because results have not ended them before."""
     return [_ended_request(step) for job in jobs for step in job.run.steps if _asked_outside(job, step)]
 
 
 def _asked_outside(job: Execution, step: Step) -> bool:
-    if step.node_type != NodeKind.WEBHOOK_OUT or step.status == "pending":
+    if step.status == "pending":
+        return False
+    if step.node_type == NodeKind.REQUIREMENTS:
+        return "entered" in step.output
+    if step.node_type != NodeKind.WEBHOOK_OUT:
         return False
     return "entered" in step.output and job.run.plan.nodes[step.node_id].node.config["await"] == "result"
 
@@ -200,23 +211,20 @@ def _ended_request(step: Step) -> EndedStep:
     return EndedStep(step.org_id, step.id, status, reason, step.completed_at)
 
 
-async def _mark_consumed(connection: Connection, jobs: Sequence[Execution], now: datetime) -> None:
-    """By a gate, or where there is none by the approval's own step."""
-    consumed = [r for job in jobs for r in job.run.world.requests.values() if r.applied_at == now]
-    if consumed:
-        await mark_steps_applied(connection, consumed)
+def _consumed(jobs: Sequence[Execution], now: datetime) -> dict[UUID, ApprovalRequest]:
+    """Return step → the request that it asked, of those that were consumed: by a gate, or by the step itself."""
+    requests = (r for job in jobs for r in job.run.world.requests.values())
+    return {r.step_id: r for r in requests if r.applied_at == now}
 
 
 async def _write_instances(connection: Connection, jobs: Sequence[Execution], now: datetime) -> None:
     new = [new_instance_row(job, now) for job in jobs if job.is_new and not job.inserted]
     if new:
-        await connection.execute(_SQL.insert_instances, new)
+        await put(connection, _SQL.insert_instances, new)
     changed = [changed_instance_row(job, now) for job in jobs if not job.is_new or job.inserted]
     await _pass_through_running(connection, jobs)
     if changed:
-        done = await connection.execute(_SQL.update_instances_if_unchanged, changed)
-        if done != f"UPDATE {len(changed)}":
-            raise asyncpg.SerializationError("an instance moved on although its lock was held")
+        await put(connection, _SQL.update_instances_if_unchanged, changed)
 
 
 async def _pass_through_running(connection: Connection, jobs: Sequence[Execution]) -> None:
@@ -224,7 +232,8 @@ async def _pass_through_running(connection: Connection, jobs: Sequence[Execution
         job.work for job in jobs if job.status_before == "paused" and job.run.instance.status == "completed"
     ]
     if resumed:
-        await connection.execute(
+        await put(
+            connection,
             _SQL.begin_ends_of_paused_instances,
             [work.org_id for work in resumed],
             [work.instance_id for work in resumed],
@@ -240,7 +249,7 @@ async def _write_windows(connection: Connection, jobs: Sequence[Execution]) -> N
             instance_id = None if row["ended"] else row["instance_id"]
             job.run.world.entity = entity.evolve(edit_window=row["edit_window"], instance_id=instance_id)
     if windows:
-        await connection.execute(_SQL.set_edit_windows, windows)
+        await put(connection, _SQL.set_edit_windows, windows)
 
 
 def _window_row(job: Execution) -> dict[str, Any] | None:
@@ -260,7 +269,7 @@ def _window_row(job: Execution) -> dict[str, Any] | None:
 
 
 def _window(job: Execution, instance: Instance, current: EditWindow) -> EditWindow:
-    """The strictest of all tokens; completion freezes that of the entity's state, other ends leave it (D17)."""
+    """Return the strictest of all tokens; completion freezes that of the entity's state, other ends leave it (D17)."""
     plan, entity = job.run.plan, job.run.world.entity
     if instance.status == "completed" and entity is not None:
         state = f"sys:state:{entity.state}"
@@ -281,15 +290,15 @@ async def _finish_events(connection: Connection, jobs: Sequence[Execution], now:
                 done.append((event, _note(outcome)))
     if done:
         rows = [event for event, _ in done]
-        await connection.execute(_SQL.complete_events, *_keys(rows), [note for _, note in done], now)
+        await put(connection, _SQL.complete_events, *_keys(rows), [note for _, note in done], now)
     if waiting:
-        await connection.execute(_SQL.defer_events, *_keys(waiting))
+        await put(connection, _SQL.defer_events, *_keys(waiting))
 
 
 async def ignore_strays(
     connection: Connection, works: Sequence[BatchItem], jobs: Sequence[Execution], now: datetime
 ) -> None:
-    """Events of instances that are not there, or not any more: they are late for ever (D27)."""
+    """End events of instances that are not there, or not any more: they are late for ever (D27)."""
     if len(jobs) == len(works):
         return
     there = {job.work.key for job in jobs}
@@ -300,7 +309,7 @@ async def ignore_strays(
     events = [event for work in strays for event in work.events.values()]
     if events:
         notes = [f"{IGNORED}: NOT_FOUND"] * len(events)
-        await connection.execute(_SQL.complete_events, *_keys(events), notes, now)
+        await put(connection, _SQL.complete_events, *_keys(events), notes, now)
 
 
 def _note(outcome: str | Rejection) -> str | None:
@@ -318,10 +327,10 @@ def _keys(events: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 async def _revive_dead_letters(connection: Connection, jobs: Sequence[Execution]) -> None:
-    """An instance that is tried again is given the events again that it could not take."""
+    """Give an instance that is tried again the events that it could not take."""
     retried = [job.work.key for job in jobs if any(step.node_id == "ctl:retry" for step in job.run.steps)]
     if retried:
-        await connection.execute(_SQL.revive_dead_letters, *zip(*retried, strict=True))
+        await put(connection, _SQL.revive_dead_letters, *zip(*retried, strict=True))
 
 
 def _has_gone_on(job: Execution) -> bool:
@@ -331,7 +340,7 @@ def _has_gone_on(job: Execution) -> bool:
 
 
 def _may_have_deferred(job: Execution) -> bool:
-    """Whether events may wait for a pause of this instance to end: it was paused before, or for a while in this run."""
+    """Return whether events may wait for a pause of this instance to end: of before, or of a while in this run."""
     return job.status_before == "paused" or any(outcome == DEFERRED for _, outcome in job.run.outcomes)
 
 
@@ -345,7 +354,7 @@ async def settle_deferred_events(
     """
     running = [(one.org_id, one.id) for one in instances if one.status == "running"]
     if running:
-        await connection.execute(_SQL.release_deferred_events, *zip(*running, strict=True))
+        await put(connection, _SQL.release_deferred_events, *zip(*running, strict=True))
     ended = [(one.org_id, one.id) for one in instances if one.has_ended]
     if ended:
-        await connection.execute(_SQL.ignore_open_events, *zip(*ended, strict=True), now)
+        await put(connection, _SQL.ignore_open_events, *zip(*ended, strict=True), now)

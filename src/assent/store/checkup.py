@@ -9,11 +9,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from assent.store.connection import Connection
+from assent.store.connection import Connection, connect
 from assent.store.errors import StoreError
+from assent.store.listen import DEAF, DEAF_REMEDY, hears_others
 from assent.store.migrate import MigrationStatus, load_migrations, read_status
 from assent.store.queries import load_queries
-from assent.store.roles import Report, examine_roles
+from assent.store.roles import ENGINE_ROLE, Report, as_script, examine_roles
+from assent.store.settings import Settings
+from assent.store.table_grants import TableGrants, examine_table_grants
 
 CLOCK_TOLERANCE_S: Final = 2.0
 OVERDUE_S: Final = 60.0
@@ -67,8 +70,23 @@ class PoolUse:
     """Outside the pool: one that listens, and one for a migration or a look at the database."""
 
 
+async def examine_notifications(url: str, settings: Settings) -> list[Finding]:
+    """Listen as a worker does, and try whether the notification of another session arrives."""
+    direct = settings.direct_url(url)
+    connection = await connect(direct, settings)
+    try:
+        heard = await hears_others(connection, direct, settings)
+    finally:
+        await connection.close()
+    return [] if heard else [Finding("notifications", DEAF, DEAF_REMEDY)]
+
+
 async def examine_database(
-    connection: Connection, pool: PoolUse, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    connection: Connection,
+    pool: PoolUse,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    *,
+    grants: TableGrants | None = None,
 ) -> Checkup:
     """Look at roles, grants, schema, extensions, clock, connections, partitions and timers; `now` is our own clock."""
     try:
@@ -82,6 +100,8 @@ async def examine_database(
     roles = await examine_roles(connection)
     if not found.pending:
         findings += [*await _partitions(connection), *await _timers(connection)]
+    if not roles.roles:
+        findings += await _tables(connection, grants or {})
     notes = [f"migration {name} is of a newer version, which this one can work with" for name in found.newer]
     return Checkup(findings, roles, notes)
 
@@ -102,7 +122,10 @@ async def _extensions(connection: Connection) -> list[Finding]:
 
 
 async def _clock(connection: Connection, now: Callable[[], datetime]) -> list[Finding]:
-    """The database was asked between two moments of ours, so that half the round trip is all that is unknown."""
+    """Compare the clocks.
+
+    The database is asked between two moments of ours, so that half the round trip is all that is unknown.
+    """
     before, started_s = now(), time.monotonic()
     theirs: datetime = await connection.fetchval(_SQL.read_clock)
     trip_s = time.monotonic() - started_s
@@ -151,6 +174,29 @@ async def _partitions(connection: Connection) -> list[Finding]:
     if filled:
         problem = f"rows of months that were not prepared are in {', '.join(filled)}"
         findings.append(Finding("partitions", problem, remedy))
+    return findings
+
+
+async def _tables(connection: Connection, grants: TableGrants) -> list[Finding]:
+    """Look at the application's own tables, as far as it declares them."""
+    found = await examine_table_grants(connection, grants)
+    findings = []
+    if found.unknown:
+        problem = f"the application declares tables that are not there: {', '.join(found.unknown)}"
+        findings.append(Finding("tables", problem, "create them, or correct the name in app.grant"))
+    if found.missing:
+        problem = f"{ENGINE_ROLE} lacks rights on tables of the application, so operations and tasks fail"
+        remedy = f"run `assent migrate --app …`, or as the owner of the tables:\n{as_script(found.missing)}"
+        findings.append(Finding("tables", problem, remedy))
+    if found.unreachable:
+        problem = (
+            f"row security shows {ENGINE_ROLE} no row of {', '.join(found.unreachable)}: no policy is for it"
+        )
+        remedy = (
+            f"CREATE POLICY assent ON {found.unreachable[0]} TO {ENGINE_ROLE} USING (true), or USING (org_id = "
+            "current_setting('assent.org_id')) where its rows belong to orgs"
+        )
+        findings.append(Finding("tables", problem, remedy))
     return findings
 
 

@@ -83,5 +83,5 @@ async def transaction_time(connection: _Asked) -> datetime:
 
 
 def time_for_sql(clock: Clock) -> str:
-    """What `assent.now` is set to: empty for the database's own clock."""
+    """Return what `assent.now` is set to: empty for the database's own clock."""
     return "" if isinstance(clock, DatabaseClock) else clock.now().isoformat()

@@ -41,6 +41,8 @@ class CommitProof:
     """
 
     audit_id: UUID | None = None
+    org_id: str | None = None
+    """The org of the entry, where it is not the org for which the transaction began."""
 
 
 class LostCommit(Exception):
@@ -57,12 +59,16 @@ class LostCommit(Exception):
 async def commit(
     connection: Connection, transaction: asyncpg.transaction.Transaction, began_s: float
 ) -> None:
-    """Commit; raise `LostCommit` for an error that does not prove a rollback, and close the connection."""
+    """Commit; raise `LostCommit` for an error that does not prove a rollback, and close the connection.
+
+    What was put goes in one message with COMMIT. Where it fails, COMMIT is not run, and the transaction is still open.
+    """
     server_pid = connection.get_server_pid()
     try:
         await transaction.commit()
     except Exception as error:
-        if proves_rollback(error):
+        if proves_rollback(error) or (error.__cause__ is not None and proves_rollback(error.__cause__)):
+            await _leave(connection)
             raise
         _close(connection)
         raise LostCommit(server_pid, began_s, error) from error
@@ -71,6 +77,15 @@ async def commit(
             connection
         )  # the caller was cancelled at COMMIT: the next user of the connection must not be in it
         raise
+
+
+async def _leave(connection: Connection) -> None:
+    """Roll back a transaction that failed before its COMMIT."""
+    try:
+        if connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
+    except CONNECTION_LOST:
+        _close(connection)
 
 
 async def roll_back(connection: Connection, transaction: asyncpg.transaction.Transaction) -> None:
@@ -103,7 +118,7 @@ def _close(connection: Connection) -> None:
         connection.terminate()
 
 
-def proves_rollback(error: Exception) -> bool:
+def proves_rollback(error: BaseException) -> bool:
     """Return whether an error in answer to COMMIT says that the server rolled back and goes on.
 
     A server that ends meanwhile (FATAL, PANIC) may have committed before.
@@ -119,7 +134,7 @@ def proves_rollback(error: Exception) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Finding out over new connections what became of a transaction."""
+    """Finding out over new connections whether a transaction was committed."""
 
     url: str
     settings: Settings
@@ -155,7 +170,7 @@ class Lookup:
 
     async def _has_ended(self, connection: Connection, *, end_it: bool) -> bool:
         """Return whether the server process of the lost COMMIT has ended; end it, where it takes too long."""
-        if self.settings.prepared_statements_max == 0:
+        if self.settings.is_pooled(self.url) or self.settings.prepared_statements_max == 0:
             return False  # a pooler such as PgBouncer sits between: the process that ran COMMIT is not known
         age_s = time.monotonic() - self.lost.began_s
         found = await connection.fetchval(_SQL.find_server_process, self.lost.server_pid, age_s, end_it)
@@ -165,7 +180,7 @@ class Lookup:
 async def resolve(
     lost: LostCommit, url: str, settings: Settings, org_id: str | None, audit_id: UUID | None
 ) -> None:
-    """Return if a transaction whose COMMIT got no answer was committed; else raise what became of it."""
+    """Return if a transaction whose COMMIT got no answer was committed; else raise its outcome."""
     if org_id is None or audit_id is None:
         raise OutcomeUnknown() from lost.cause
     committed = await Lookup(url, settings, org_id, audit_id, lost).was_committed()

@@ -50,7 +50,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 async def retry_lost(attempt: Callable[[], Awaitable[T]], attempts_max: int) -> T:
-    """The result of the first attempt that does not lose against others; the last one's error is raised."""
+    """Return the result of the first attempt that does not lose against others; the last one's error is raised."""
     for count in range(1, attempts_max):
         try:
             return await attempt()
@@ -64,6 +64,6 @@ async def retry_lost(attempt: Callable[[], Awaitable[T]], attempts_max: int) -> 
 
 
 def backoff_s(attempts: int) -> float:
-    """How long to wait after so many lost attempts: doubling, and random so that losers do not meet again."""
+    """Return how long to wait after so many lost attempts: doubling, and random so that losers do not meet again."""
     ceiling = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2 ** min(attempts, 16))
     return random.uniform(BACKOFF_S_MIN, ceiling)  # noqa: S311 - jitter is no secret

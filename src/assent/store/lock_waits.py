@@ -125,7 +125,7 @@ async def run_with_short_lock_waits(  # noqa: PLR0913
 
 @asynccontextmanager
 async def _transaction(connection: Connection, settings: Settings) -> AsyncIterator[None]:
-    """A transaction whose COMMIT has a deadline, also where its statements have none.
+    """Open a transaction whose COMMIT has a deadline, also where its statements have none.
 
     Raise `OutcomeUnknown` where the answer to COMMIT is lost: the work that runs here is safe to run again.
     """

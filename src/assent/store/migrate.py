@@ -156,7 +156,7 @@ async def migrate(
 
 
 async def status(target: Database | str, migrations: Sequence[Migration] | None = None) -> MigrationStatus:
-    """What is applied and what is missing; writes nothing."""
+    """Return what is applied and what is missing; writes nothing."""
     known = load_migrations() if migrations is None else migrations
     async with owner_connection(target) as connection:
         return await read_status(connection, known)
@@ -215,7 +215,7 @@ def code_version() -> Migration:
 
 
 async def examine(target: Database | str) -> Report:
-    """How roles and their rights stand; writes nothing."""
+    """Return how roles and their rights stand; writes nothing."""
     async with owner_connection(target) as connection:
         return await examine_roles(connection)
 
@@ -242,10 +242,10 @@ async def _apply_next(connection: Connection, known: Sequence[Migration], now: s
 async def _apply(connection: Connection, migrations: Sequence[Migration]) -> None:
     """Run the first of these, and note all of them as applied."""
     first = migrations[0]
-    if first.version == 1:
-        await connection.execute(_QUERIES.create_schema)
-        await connection.execute(_QUERIES.create_migrations_table)
     try:
+        if first.version == 1:
+            await connection.execute(_QUERIES.create_schema)
+            await connection.execute(_QUERIES.create_migrations_table)
         await connection.execute(first.sql)
     except asyncpg.PostgresError as error:
         if error.sqlstate in LOST_THE_LOCK:
@@ -317,12 +317,15 @@ def _require_known(version: int, name: str, checksum: str, expected: Migration) 
 
 
 def _place(target: Database | str) -> tuple[str, Settings]:
-    return (target, Settings.defaults()) if isinstance(target, str) else (target.url, target.settings)
+    if isinstance(target, str):
+        return target, Settings.defaults()
+    # A migration holds locks and raises timeouts for longer than a transaction of a pooler.
+    return target.settings.direct_url(target.url), target.settings
 
 
 @asynccontextmanager
 async def owner_connection(target: Database | str) -> AsyncIterator[Connection]:
-    """A connection whose statements may take as long as a migration needs."""
+    """Open a connection whose statements may take as long as a migration needs."""
     url, settings = _place(target)
     connection = await connect(url, settings.replace(statement_timeout_ms=0))
     try:

@@ -108,7 +108,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection for as long as the block runs; raises `PoolBusy` where none was free in time."""
+        """Lend a connection for as long as the block runs; raise `PoolBusy` where none was free in time."""
         connection, held = await self._acquire(), _held.get()
         live = _live(connection)
         if held is not None:

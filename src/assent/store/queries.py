@@ -58,14 +58,14 @@ class Queries:
 
 @cache
 def load_queries(package: str, filename: str) -> Queries:
-    """The statements of one file of a package, such as `load_queries("assent.kernel", "kernel.sql")`."""
+    """Return the statements of one file of a package, such as `load_queries("assent.kernel", "kernel.sql")`."""
     source = f"{package}/{filename}"
     text = files(package).joinpath(filename).read_text(encoding="utf-8")
     return Queries({statement.name: statement for statement in parse_statements(text, source)}, source)
 
 
 def all_statements(package: str = "assent") -> list[Statement]:
-    """Every statement of every `.sql` file in the package, without the schema and its migrations."""
+    """Return every statement of every `.sql` file in the package, without the schema and its migrations."""
     return [
         statement
         for source, file in _sql_files(files(package), package)
@@ -82,7 +82,7 @@ def _sql_files(folder: Traversable, source: str) -> Iterator[tuple[str, Traversa
 
 
 def parse_statements(text: str, source: str) -> list[Statement]:
-    """The statements in a file's text; `BadQueries` lists everything that is wrong with it."""
+    """Return the statements in a file's text; `BadQueries` lists everything that is wrong with it."""
     marks = list(_NAME.finditer(text))
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     statements = [

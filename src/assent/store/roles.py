@@ -48,7 +48,7 @@ class Report:
 
 
 async def missing_roles(connection: Connection) -> list[str]:
-    """The statements that make the roles that are missing; none where all is well."""
+    """Return the statements that make the roles that are missing; none where all is well."""
     rows = await connection.fetch(_SQL.text_of_missing_roles, ROLES, ENGINE_ROLE)
     return [row["statement"] for row in rows]
 
@@ -70,7 +70,7 @@ async def ensure_roles(connection: Connection) -> None:
 
 
 async def _say(connection: Connection, statement: str) -> None:
-    """One at a time, and each undone by itself: a migration of another database on this server may be first."""
+    """Run a statement, undone by itself if it fails: a migration of another database on this server may be first."""
     try:
         async with connection.transaction():
             await connection.execute(statement)

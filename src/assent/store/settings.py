@@ -1,7 +1,7 @@
 """Settings of the store, by environment variable; the unit of each number is in its name."""
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -31,6 +31,11 @@ class Settings(EnvironmentSettings):
         default=None, repr=False
     )
     """A PostgreSQL server from 15 on, or the file with its URL; without it we start our own."""
+    direct_database_url: Annotated[str, AfterValidator(read_secret), AfterValidator(_check_url)] | None = (
+        Field(default=None, repr=False)
+    )
+    """The same database without a pooler, where `database_url` goes through one in transaction mode: for notifications
+    and migrations, which need a session of their own."""
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     """Where our own server keeps its data; without it, the user's data folder."""
     pool_connections_min: int = number(1, 1, 1_000)
@@ -65,7 +70,7 @@ class Settings(EnvironmentSettings):
     """For how long a migration tries to get its locks; zero gives it one attempt."""
     idle_in_transaction_timeout_ms: int = number(60_000, 0, 86_400_000)
     prepared_statements_max: int = number(500, 0, 10_000)
-    """Kept per connection; zero where a pooler such as PgBouncer sits between."""
+    """Kept per connection; zero where a pooler sits between that does not keep them, as PgBouncer before 1.21."""
     plans_kept_ms: int = number(5_000, 0, 86_400_000)
     """How long commands go by the same plans; a plan that was made while a table was small is soon a bad one."""
     transaction_attempts_max: int = number(5, 1, 100)
@@ -75,6 +80,12 @@ class Settings(EnvironmentSettings):
     payload_bytes_max: int = number(1_048_576, 1_024, 268_435_456)
     """The largest payload of a mutation, an event or an effect, as JSON text."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_nothing_in_a_pooler(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Through a pooler no statement is kept prepared, unless a number is given: not every pooler can."""
+        return {"prepared_statements_max": 0} | given if given.get("direct_database_url") else given
+
     @model_validator(mode="after")
     def _check_pool(self) -> Self:
         if self.pool_connections_min > self.pool_connections_max:
@@ -82,6 +93,18 @@ class Settings(EnvironmentSettings):
             message = f"expected at most {most}, found {self.pool_connections_min}"
             raise Invalid([self.bad("pool_connections_min", message)])
         return self
+
+    def direct_url(self, url: str) -> str:
+        """Return the URL for what needs a session of its own, of a database that is used by way of `url`."""
+        return self.direct_database_url or url
+
+    def is_pooled(self, url: str) -> bool:
+        """Return whether connections to `url` go through a pooler in transaction mode."""
+        return self.direct_database_url is not None and url != self.direct_database_url
+
+    def prepares_by_name(self, url: str) -> bool:
+        """Return whether PREPARE may be used on connections to `url`: a pooler knows nothing of what it prepares."""
+        return self.prepared_statements_max > 0 and not self.is_pooled(url)
 
     @property
     def statement_deadline_s(self) -> float | None:

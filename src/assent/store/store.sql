@@ -4,6 +4,22 @@
 SELECT set_config('role', $1, true), set_config('assent.org_id', $2, true), set_config('assent.now', $3, true),
        set_config('plan_cache_mode', $4, true), set_config('assent.acting', $5, true);
 
+-- name: act_for_org
+-- Confines the rest of the transaction to another org; its role and its time stay.
+SELECT set_config('assent.org_id', $1::text, true);
+
+-- name: set_parameters
+-- Sets parameters for this transaction, as a session does without a pooler; by a JSON object of texts.
+SELECT set_config(key, value, true) FROM json_each_text($1::json);
+
+-- name: read_server_process
+-- The process that serves this connection at this moment.
+SELECT pg_backend_pid();
+
+-- name: notify_listeners
+-- Sends a notification.
+SELECT pg_notify($1, $2);
+
 -- name: check_connection
 -- Asks whether the server answers.
 SELECT 1;
@@ -114,6 +130,15 @@ SELECT current_setting('role') AS role, coalesce(current_setting('assent.org_id'
 SELECT set_config('role', $1, true), set_config('assent.org_id', $2, true), set_config('assent.now', $3, true),
        set_config('plan_cache_mode', $4, true);
 
+-- name: read_types
+-- What types of this database are: an enumeration, a row with its columns, or an array of such rows.
+SELECT t.oid AS id, t.typtype = 'e' AS is_label, e.oid IS NOT NULL AS is_array,
+       (SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+         WHERE a.attrelid = coalesce(e.typrelid, t.typrelid) AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+  FROM pg_catalog.pg_type t
+  LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+ WHERE t.oid = ANY ($1::oid[]);
+
 -- name: text_of_missing_roles
 -- What an administrator would say to make the roles that are missing ($1), without rights that go past row security, and to
 -- let the role that is connected act as the engine ($2). Since PostgreSQL 16 the creator of a role may not act as it until
@@ -136,6 +161,37 @@ SELECT statement FROM (
      WHEN current_setting('server_version_num')::integer >= 160000 THEN NOT pg_has_role(current_user, id, 'SET')
      ELSE NOT pg_has_role(current_user, id, 'MEMBER') END
 ) AS missing ORDER BY kind, place;
+
+-- name: compare_table_grants
+-- How the rights of a role ($3) on tables ($1) differ from those wanted ($2): statements that give what is missing, tables
+-- that are not there, and those whose row security has no policy for the role.
+WITH wanted AS MATERIALIZED (
+  SELECT name, privilege, to_regclass(name) AS id FROM unnest($1::text[], $2::text[]) AS given (name, privilege)
+), place AS MATERIALIZED (
+  SELECT w.privilege, c.oid AS id, n.oid AS schema_id, n.nspname, c.relname, c.relrowsecurity, to_regrole($3) AS role
+    FROM wanted w JOIN pg_class c ON c.oid = w.id JOIN pg_namespace n ON n.oid = c.relnamespace
+)
+SELECT DISTINCT finding, place, said FROM (
+  SELECT 'unknown' AS finding, 0 AS place, name AS said FROM wanted WHERE id IS NULL
+  UNION ALL
+  SELECT 'missing', 1, format('GRANT USAGE ON SCHEMA %I TO %I', nspname, $3) FROM place
+   WHERE NOT has_schema_privilege(role, schema_id, 'USAGE')
+  UNION ALL
+  SELECT 'missing', 2, format('GRANT %s ON TABLE %I.%I TO %I', privilege, nspname, relname, $3) FROM place
+   WHERE NOT has_table_privilege(role, id, privilege)
+  UNION ALL
+  -- Of a serial column. That of an identity column needs no right.
+  SELECT 'missing', 3, format('GRANT USAGE ON SEQUENCE %I.%I TO %I', p.nspname, s.relname, $3)
+    FROM place p
+    JOIN pg_depend d ON d.refobjid = p.id AND d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_class'::regclass
+                    AND d.deptype = 'a'
+    JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+   WHERE p.privilege = 'INSERT' AND NOT has_sequence_privilege(p.role, s.oid, 'USAGE')
+  UNION ALL
+  SELECT 'unreachable', 4, format('%I.%I', nspname, relname) FROM place
+   WHERE relrowsecurity AND NOT EXISTS (
+     SELECT FROM pg_policy y WHERE y.polrelid = place.id AND (0 = ANY (y.polroles) OR place.role = ANY (y.polroles)))
+) AS found ORDER BY place, said;
 
 -- name: look_names_up_in_the_catalogue_only
 -- Has names of our own shown with their schema, for every role.

@@ -28,7 +28,8 @@ async def ensure_partitions(
     that others use: it waits for the locks as a migration does, and raises `StoreError` when it took too long.
     """
     settings = database.settings.replace(migration_wait_max_ms=wait_max_ms)
-    connection = await connect(database.url, settings)
+    url = settings.direct_url(database.url)
+    connection = await connect(url, settings)
 
     async def work() -> int:
         await connection.execute(_QUERIES.enter_as_owner, time_for_sql(database.clock), "")
@@ -37,7 +38,7 @@ async def ensure_partitions(
 
     try:
         return await run_with_short_lock_waits(
-            "Making partitions", connection, work, url=database.url, settings=settings, on_wait=on_wait
+            "Making partitions", connection, work, url=url, settings=settings, on_wait=on_wait
         )
     finally:
         await connection.close()

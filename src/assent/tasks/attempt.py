@@ -6,24 +6,45 @@ import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import ValidationError
 
-from assent.jobs.job import AttemptResult, Failed, JobOutcome, Succeeded
+from assent.jobs.job import Failed, JobKey, JobOutcome, RetryPolicy, Succeeded, Suspended, next_state
+from assent.model.ids import new_id
+from assent.model.job import PRIORITY_MAX
+from assent.model.mutation import Refused, Rejection
 from assent.model.parse import problems_of
-from assent.model.problems import Invalid, error_text, typed_error_text
+from assent.model.problems import Invalid, clean_error_text, error_text, typed_error_text
 from assent.store.database import Database
 from assent.store.errors import PoolBusy
 from assent.store.pool import holding
+from assent.store.table_grants import advise_on_rights
 from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.context import TaskContext
-from assent.tasks.errors import FAILED, GAVE_UP, LOST, TIMED_OUT, ClaimLost, GiveUp, Retry
+from assent.tasks.errors import (
+    FAILED,
+    GAVE_UP,
+    LOST,
+    MISUSED,
+    SUBTASK_FAILED,
+    TIMED_OUT,
+    ClaimLost,
+    GiveUp,
+    Retry,
+    is_retried,
+    stack_trace_of,
+)
+from assent.tasks.notes import Notes, news_of, write_news_if_claimed
+from assent.tasks.outcomes import Background, Blocked, BlockedBySubtasks, Complete, TaskError
 from assent.tasks.settle import settle_if_claimed
-from assent.tasks.task_type import TaskType, as_kept
+from assent.tasks.submit import Submission
+from assent.tasks.task_type import Hook, TaskType, as_kept
+
+ENDED: Final = ("done", "cancelled", "dead")
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +64,14 @@ class _TookTooLong(Exception):
     """The time of the attempt was over; raised, so that what it wrote is rolled back."""
 
 
+class _Returned(Exception):
+    """The function returned a failure; raised, so that what it wrote is rolled back."""
+
+    def __init__(self, outcome: Failed) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
 @dataclass
 class Attempts:
     """What attempts are made with."""
@@ -51,6 +80,8 @@ class Attempts:
     database: Database
     worker_id: UUID
     threads_max: int
+    notes: dict[JobKey, Notes] = field(default_factory=dict, init=False)
+    """What attempts have said whose end is not written yet."""
     _threads: ThreadPoolExecutor | None = field(default=None, init=False)
     _turns: asyncio.Semaphore = field(init=False)
     """Transactions of tasks that may be open at a time: the rest of the pool is for the duties."""
@@ -77,55 +108,149 @@ class Attempts:
                     _log.warning("task waits for a connection", extra=said)
 
     async def _try(self, claimed: ClaimedTask) -> Ended:
+        kind = self.types[claimed.type]
         try:
-            return await self._make(self.types[claimed.type], claimed)
+            return await self._make(kind, claimed)
         except PoolBusy:
             raise
-        except ClaimLost as lost:
-            return Ended(Failed(LOST, error_text(lost)))
-        except GiveUp as given_up:
-            return Ended(Failed(GAVE_UP, error_text(given_up), permanent=True))
-        except Retry as again:
-            return Ended(Failed(FAILED, error_text(again), retry_after=again.after))
-        except _TookTooLong as late:
-            return Ended(Failed(TIMED_OUT, str(late)))
+        except _Returned as returned:
+            return Ended(returned.outcome)
         except Exception as error:
-            return Ended(Failed(FAILED, typed_error_text(error)), error=error)
+            is_expected = isinstance(error, ClaimLost | GiveUp | Retry | _TookTooLong)
+            if not is_expected:
+                advise_on_rights(error)
+            return Ended(_failure(kind, error), error=None if is_expected else error)
 
     async def _make(self, kind: TaskType, claimed: ClaimedTask) -> Ended:
+        if any(one.status not in ENDED for one in claimed.subtasks):
+            return Ended(BlockedBySubtasks())  # one of them was retried meanwhile: it is waited for once more
+        error = next((one.error for one in claimed.subtasks if one.error is not None), None)
+        hook = _hook(kind, claimed, error)
+        if hook is None:
+            return Ended(_failure_of_subtask(claimed))
         async with AsyncExitStack() as open_until:
-            task = TaskContext(claimed, self.worker_id, self.database, self._turns, open_until)
+            make_subtask = partial(self._make_subtask, claimed)
+            notes = self.notes.setdefault(claimed.job, Notes(claimed.job))
+            task = TaskContext(
+                claimed, self.worker_id, self.database, self._turns, open_until, make_subtask, notes
+            )
             try:
-                arguments = kind.arguments(task, claimed.input)
-            except ValidationError as error:
-                return Ended(Failed("BAD_INPUT", error_text(Invalid(problems_of(error))), permanent=True))
-            output = await self._run_in_time(kind, task, arguments)
-            return await self._complete(task, claimed, Succeeded(result=as_kept(output, "output")))
+                arguments = kind.arguments(hook, task, claimed.input, error)
+            except ValidationError as error_of_input:
+                message = error_text(Invalid(problems_of(error_of_input)))
+                return Ended(Failed("BAD_INPUT", message, permanent=True))
+            outcome = _outcome(task, await self._run_in_time(kind, hook, task, arguments))
+            if isinstance(outcome, Failed):
+                raise _Returned(outcome)
+            return await self._complete(task, claimed, outcome)
 
-    async def _run_in_time(self, kind: TaskType, task: TaskContext, arguments: dict[str, Any]) -> Any:
+    def _make_subtask(self, claimed: ClaimedTask, type: str, input: Any, priority: int | None) -> Submission:
+        """Return the submission of a subtask: of the submitter, the partition and the step of its parent."""
+        kind = self.types.get(type)
+        if kind is None:
+            raise Refused(Rejection("UNKNOWN_TASK", f"no task `{type}` is registered", ("type",)))
+        if priority is not None and not 0 <= priority <= PRIORITY_MAX:
+            raise ValueError(f"Expected a priority from 0 to {PRIORITY_MAX}, found {priority}.")
+        return Submission(
+            org_id=claimed.org_id,
+            type=type,
+            input=kind.check(input),
+            priority=kind.priority if priority is None else priority,
+            attempts_max=kind.attempts_max,
+            submitted_by=claimed.submitted_by,
+            partition_id=claimed.partition_id,
+            instance_id=claimed.instance_id,
+            step_id=claimed.step_id,
+            trace_id=claimed.trace_id,
+            id=new_id(self.database.clock.now()),
+            parent_id=claimed.id,
+            parent_attempt=claimed.attempt,
+            depth=claimed.depth + 1,
+        )
+
+    async def _run_in_time(
+        self, kind: TaskType, hook: Hook, task: TaskContext, arguments: dict[str, Any]
+    ) -> Any:
         if kind.timeout is None:
-            return await self._run(kind, arguments)
+            return await self._run(hook, task, arguments)
         try:
             async with asyncio.timeout(kind.timeout.total_seconds()) as limit:
                 task.limit = limit
-                return await self._run(kind, arguments)
+                return await self._run(hook, task, arguments)
         except TimeoutError as error:
             if limit.expired():
                 raise _TookTooLong(f"it took longer than {kind.timeout}") from error
             raise
 
-    async def _run(self, kind: TaskType, arguments: dict[str, Any]) -> Any:
-        if kind.is_async:
-            return await kind.run(**arguments)
-        call = partial(contextvars.copy_context().run, kind.run, **arguments)
+    async def _run(self, hook: Hook, task: TaskContext, arguments: dict[str, Any]) -> Any:
+        if hook.is_async:
+            return await hook.run(**arguments)
+        call = partial(contextvars.copy_context().run, hook.run, **arguments)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.threads_max, thread_name_prefix="task")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except asyncio.CancelledError:
+            task.interrupt()
+            raise
 
     async def _complete(self, task: TaskContext, claimed: ClaimedTask, outcome: Succeeded) -> Ended:
-        """In the function's own transaction, if it has opened one: it commits when the attempt is left."""
+        """Complete the task, in the function's own transaction if it opened one; that commits later."""
         if task.connection is None:
             return Ended(outcome)
-        result = AttemptResult(claimed, outcome, "done", output=outcome.result)
+        result = next_state(claimed, outcome, RetryPolicy())
+        await write_news_if_claimed(task.connection, self.worker_id, news_of([self.notes[claimed.job]]))
         await settle_if_claimed(task.connection, self.worker_id, [result])
         return Ended(outcome, written=True)
+
+
+def _hook(kind: TaskType, claimed: ClaimedTask, error: TaskError | None) -> Hook | None:
+    """Return the function that an attempt runs; None if a subtask has failed and the task does not handle that."""
+    if error is not None:
+        return kind.on_error
+    return kind.on_resume if claimed.subtasks else kind.on_start
+
+
+def _failure_of_subtask(claimed: ClaimedTask) -> Failed:
+    failed = [one for one in claimed.subtasks if one.error is not None]
+    first, others = failed[0], len(failed) - 1
+    assert first.error is not None
+    more = f"; and {others} more of {len(claimed.subtasks)}" if others else ""
+    message = f"subtask {first.id} ({first.type}) failed: {first.error.code}: {first.error.message}{more}"
+    return Failed(SUBTASK_FAILED, clean_error_text(message), permanent=True)
+
+
+def _outcome(task: TaskContext, returned: Any) -> JobOutcome:
+    """Return what a function's return value says about its attempt."""
+    if isinstance(returned, Failed):
+        return returned
+    if isinstance(returned, Blocked) != bool(task.made):
+        found = f"{len(task.made)} subtasks and `{type(returned).__name__}`"
+        message = f"a function that makes subtasks returns `Blocked`, and no other does; found {found}"
+        return Failed(MISUSED, message, permanent=True)
+    match returned:
+        case Blocked():
+            return BlockedBySubtasks(subtasks=tuple(task.made))
+        case Background():
+            note = {"reason": clean_error_text(returned.reason)}
+            return Suspended(result=note, status="background", timeout=returned.length)
+        case Complete():
+            return Succeeded(result=as_kept(returned.output, "output"))
+        case _:
+            return Succeeded(result=as_kept(returned, "output"))
+
+
+def _failure(kind: TaskType, error: Exception) -> Failed:
+    """Return what an exception says about its attempt."""
+    match error:
+        case ClaimLost():
+            return Failed(LOST, error_text(error))
+        case _TookTooLong():
+            return Failed(TIMED_OUT, error_text(error))
+        case GiveUp():
+            failed = Failed(GAVE_UP, error_text(error), permanent=True)
+        case Retry():
+            failed = Failed(FAILED, error_text(error), retry_after=error.after)
+        case _:
+            failed = Failed(FAILED, typed_error_text(error), not is_retried(error, kind.retry_on))
+    return replace(failed, error_type=type(error).__name__, stack_trace=stack_trace_of(error))

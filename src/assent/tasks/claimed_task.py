@@ -1,7 +1,8 @@
 """A task that a worker has claimed, with everything that is needed to run it."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -9,6 +10,9 @@ from assent.jobs.job import JOB_COLUMNS, ClaimedJob
 from assent.jobs.queue import JobRow
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
+from assent.tasks.errors import CANCELLED
+from assent.tasks.outcomes import Subtask, TaskError
 
 _SQL: Final = load_queries("assent.tasks", "tasks.sql")
 
@@ -22,6 +26,11 @@ class ClaimedTask(ClaimedJob):
     step_id: UUID | None
     awaited: bool
     trace_id: str | None
+    parent_id: UUID | None
+    depth: int
+    """How many tasks it has above it."""
+    subtasks: tuple[Subtask, ...] = ()
+    """Those that it made last, and for which it was blocked."""
 
     @property
     def type(self) -> str:
@@ -35,4 +44,32 @@ async def load_tasks(connection: Connection, jobs: Sequence[JobRow]) -> list[Cla
     rows = await connection.fetch(
         _SQL.read_submissions, [job["org_id"] for job in jobs], [job["id"] for job in jobs]
     )
-    return [ClaimedTask(*job[:JOB_COLUMNS], *row) for job, row in zip(jobs, rows, strict=True)]
+    tasks = [ClaimedTask(*job[:JOB_COLUMNS], *row) for job, row in zip(jobs, rows, strict=True)]
+    if not any(task.attempt > 1 for task in tasks):
+        return tasks  # subtasks are made by an attempt
+    found = await _load_subtasks(connection, [task for task in tasks if task.attempt > 1])
+    return [replace(task, subtasks=tuple(found[task.id])) if task.id in found else task for task in tasks]
+
+
+async def _load_subtasks(
+    connection: Connection, tasks: Sequence[ClaimedTask]
+) -> Mapping[UUID, Sequence[Subtask]]:
+    """Return the last subtasks of each of these tasks, of those that have some."""
+    columns = [task.org_id for task in tasks], [task.id for task in tasks]
+    found: dict[UUID, list[Subtask]] = defaultdict(list)
+    for row in await connection.fetch(_SQL.read_subtasks, *columns):
+        error = error_of_subtask(row)
+        found[row["parent_id"]].append(Subtask(row["id"], row["type"], row["status"], row["output"], error))
+    return found
+
+
+def error_of_subtask(row: Row) -> TaskError | None:
+    """Return why a subtask failed: it has if it is dead or was cancelled (D35)."""
+    match row["status"]:
+        case "cancelled":
+            return TaskError(CANCELLED, "it was cancelled", subtask_id=row["id"])
+        case "dead":
+            kept = row["code"], row["error"], row["error_type"], row["stack_trace"], bool(row["retryable"])
+            return TaskError(*kept, subtask_id=row["id"])
+        case _:
+            return None

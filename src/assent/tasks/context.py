@@ -1,9 +1,10 @@
-"""A task as its function sees it while it runs: who it is, and how to write together with its completion."""
+"""A task as its function sees it while it runs: who it is, its subtasks, how to write together with its completion."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from assent.jobs.queue import hold_if_claimed
@@ -11,18 +12,38 @@ from assent.store.database import Connection, Database
 from assent.store.errors import PoolBusy
 from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.errors import ClaimLost
+from assent.tasks.notes import LogLevel, Notes
+from assent.tasks.outcomes import Subtask, TaskError
+from assent.tasks.submit import Submission
+
+SUBTASKS_MAX: Final = 10_000
+"""How many subtasks one attempt may make."""
+DEPTH_MAX: Final = 50
+"""How many tasks a subtask may have above it."""
+
+
+class TaskReference(Protocol):
+    """A task by its handle."""
+
+    name: str
+
+
+MakeSubtask = Callable[[str, Any, int | None], Submission]
+"""Makes the submission of a subtask: its type, input and priority. Raises an error for what cannot be submitted."""
 
 
 class TaskContext:
     """One attempt at a task."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         claimed: ClaimedTask,
         worker_id: UUID,
         database: Database,
         turns: asyncio.Semaphore,
         open_until: AsyncExitStack,
+        make_subtask: MakeSubtask,
+        notes: Notes,
     ) -> None:
         self._claimed = claimed
         self._worker_id = worker_id
@@ -33,6 +54,11 @@ class TaskContext:
         self._connection: Connection | None = None
         self.limit: asyncio.Timeout | None = None
         """The time of the attempt; waiting for a connection is no part of it."""
+        self._interrupted = False
+        self._make_subtask = make_subtask
+        self._notes = notes
+        self.made: list[Submission] = []
+        """The subtasks that this attempt has made; submitted when it ends with `Blocked`."""
 
     @property
     def id(self) -> UUID:
@@ -71,6 +97,63 @@ class TaskContext:
     def key(self) -> str:
         """The same at every attempt: pass it on where the other side takes an idempotency key."""
         return str(self._claimed.id)
+
+    def progress(self, fraction: float, message: str = "") -> None:
+        """Say how far the attempt is, from 0 to 1: `task.progress(0.4, "page 12 of 30")`. It is seen a second later."""
+        self._notes.say(fraction, message, self._database.clock.now())
+
+    def log(self, message: str, level: LogLevel = "info") -> None:
+        """Keep a line with the attempt; of one attempt, the first 1,000 are kept."""
+        self._notes.log(message, level, self._database.clock.now())
+
+    def subtask(self, type: "str | TaskReference", input: Any = None, *, priority: int | None = None) -> UUID:
+        """Make a subtask, and return its id; return `Blocked()` from the function then.
+
+        It is submitted in the transaction that blocks the task: an attempt that fails, or is lost, has made none.
+        Raises `Refused` or `Invalid` for a type that the application does not have, or an input that does not fit.
+        """
+        if len(self.made) >= SUBTASKS_MAX:
+            raise ValueError(f"Expected at most {SUBTASKS_MAX} subtasks of one attempt, found one more.")
+        if self._claimed.depth >= DEPTH_MAX:
+            raise ValueError(f"Expected at most {DEPTH_MAX} levels of subtasks, found one more.")
+        submission = self._make_subtask(type if isinstance(type, str) else type.name, input, priority)
+        assert submission.id is not None
+        self.made.append(submission)
+        return submission.id
+
+    @property
+    def subtasks(self) -> tuple[Subtask, ...]:
+        """The subtasks for which the task was blocked last, in the order in which they were made; all have ended."""
+        return self._claimed.subtasks
+
+    def subtask_result(self, subtask_id: UUID) -> Any:
+        """Return what a subtask returned; None of one that failed."""
+        return self._subtask(subtask_id).output
+
+    def subtask_error(self, subtask_id: UUID) -> TaskError | None:
+        """Return why a subtask failed; None of one that did not."""
+        return self._subtask(subtask_id).error
+
+    def _subtask(self, subtask_id: UUID) -> Subtask:
+        found = next((one for one in self._claimed.subtasks if one.id == subtask_id), None)
+        if found is None:
+            raise LookupError(
+                f"Expected one of the {len(self.subtasks)} subtasks of {self.id}, found {subtask_id}."
+            )
+        return found
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the attempt has ended without its function: cancelled, out of time, or given to another worker.
+
+        An `async` function is cancelled then. A plain function goes on in its thread, and its result is dropped; one
+        that takes long asks now and then, and returns.
+        """
+        return self._interrupted
+
+    def interrupt(self) -> None:
+        """Note that nothing waits for the function any more."""
+        self._interrupted = True
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

@@ -1,9 +1,17 @@
-"""What a task's function raises to say how it goes on, and the codes of attempts that failed."""
+"""What a task's function raises to say how it goes on, the codes of attempts that failed, and which are tried again."""
 
+import sys
+import traceback
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+import asyncpg
+
+from assent.model.problems import clean_error_text
 from assent.model.timing import require_duration
+from assent.store.errors import StoreError
+from assent.store.failures import is_lost, is_outage
 
 FAILED: Final = "TASK_FAILED"
 GAVE_UP: Final = "TASK_GAVE_UP"
@@ -11,6 +19,16 @@ TIMED_OUT: Final = "TASK_TIMED_OUT"
 LOST: Final = "TASK_LOST"
 """Its worker was lost; `rescue_jobs` writes the same code."""
 CANCELLED: Final = "TASK_CANCELLED"
+EXPIRED: Final = "TASK_EXPIRED"
+"""Its time in the background was over; `expire_background_tasks` writes the same code."""
+MISUSED: Final = "TASK_MISUSED"
+"""Its function returned what does not fit what it did."""
+SUBTASK_FAILED: Final = "SUBTASK_FAILED"
+
+STACK_TRACE_CHARACTERS_MAX: Final = 8_000
+
+RetryOn = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+"""Which errors are tried again: a type, several, or a function that says so of an error."""
 
 
 class Retry(Exception):
@@ -29,3 +47,37 @@ class GiveUp(Exception):
 
 class ClaimLost(Exception):
     """The task is not this worker's any more: it was cancelled, or the worker's lease expired. Write nothing."""
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether an error is one of I/O or a timeout (a file, a network, a database): it need not happen again."""
+    httpx = sys.modules.get("httpx")
+    if httpx is not None and isinstance(error, httpx.TransportError):
+        return True
+    if isinstance(error, asyncpg.PostgresError):
+        return is_outage(error) or is_lost(error)
+    return isinstance(error, OSError | EOFError | StoreError)
+
+
+def is_retried(error: BaseException, retry_on: RetryOn) -> bool:
+    """Return whether a task is tried again after an error."""
+    if isinstance(retry_on, type | tuple):
+        return isinstance(error, retry_on)
+    return bool(retry_on(error))
+
+
+def stack_trace_of(error: BaseException) -> str:
+    """Return the stack trace of an error from the task's own function on, its end where it is too long."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_next is not None and _is_ours(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    text = "".join(traceback.format_exception(type(error), error, frames))
+    return clean_error_text(text[-STACK_TRACE_CHARACTERS_MAX:], STACK_TRACE_CHARACTERS_MAX)
+
+
+def _is_ours(file: str) -> bool:
+    """Return whether a frame is of what calls the function: our own, and that of its thread."""
+    return file.startswith("<frozen") or file.replace("\\", "/").endswith(_CALLERS)
+
+
+_CALLERS: Final = ("assent/tasks/attempt.py", "concurrent/futures/thread.py", "asyncio/timeouts.py")

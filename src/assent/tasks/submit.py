@@ -12,6 +12,7 @@ from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
 from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX
 from assent.model.mutation import Refused, Rejection
+from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -39,6 +40,11 @@ class Submission:
     step_id: UUID | None = None
     awaited: bool = False
     trace_id: str | None = None
+    id: UUID | None = None
+    """Given beforehand to a subtask, which its parent names before it is submitted."""
+    parent_id: UUID | None = None
+    parent_attempt: int | None = None
+    depth: int = 0
 
 
 async def submit_tasks(
@@ -52,7 +58,7 @@ async def submit_tasks(
     known = await _known(connection, [row for row in rows if row["key"] is not None])
     fresh = [row for row in rows if row["id"] not in known]
     if fresh:
-        await connection.execute(_SQL.submit_tasks, fresh)
+        await put(connection, _SQL.submit_tasks, fresh)
     return [known.get(row["id"], row["id"]) for row in rows]
 
 
@@ -89,7 +95,7 @@ def _row(submission: Submission, now: datetime) -> dict[str, Any]:
     _require_short(submission.key)
     return {
         "org_id": submission.org_id,
-        "id": new_id(now),
+        "id": submission.id or new_id(now),
         "type": submission.type,
         "input": submission.input,
         "key": submission.key,
@@ -102,6 +108,9 @@ def _row(submission: Submission, now: datetime) -> dict[str, Any]:
         "step_id": submission.step_id,
         "awaited": submission.awaited,
         "trace_id": submission.trace_id,
+        "parent_id": submission.parent_id,
+        "parent_attempt": submission.parent_attempt,
+        "depth": submission.depth,
     }
 
 

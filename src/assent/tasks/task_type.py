@@ -1,4 +1,4 @@
-"""A kind of task as an application declares it: a function, the input that its parameters ask for, and its limits."""
+"""A kind of task as an application declares it: a function or a class with hooks, its input, its limits."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,10 +16,15 @@ from assent.model.problems import Invalid, Problem
 from assent.model.terms import DottedName
 from assent.model.timing import require_duration
 from assent.tasks.context import TaskContext
+from assent.tasks.errors import RetryOn, is_transient
+from assent.tasks.outcomes import TaskError
 
 Function = Callable[..., Any]
 
 _NAME: Final = TypeAdapter(DottedName)
+ON_START: Final = "on_start"
+ON_RESUME: Final = "on_resume"
+ON_ERROR: Final = "on_error"
 _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -31,27 +36,50 @@ class InputBinding:
     whole: str | None
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The input as the function's arguments; raises pydantic's `ValidationError`."""
+        """Return the input as the function's arguments; raise pydantic's `ValidationError`."""
         found = self.adapter.validate_python(given)
         # Not dict(found): that asks pydantic for each model's extra and private fields, of which there are none.
         return {self.whole: found} if self.whole is not None else dict(vars(found))
 
 
 @dataclass(frozen=True, slots=True)
-class TaskType:
-    name: str
+class Hook:
+    """A function of a task, and which of the arguments it takes."""
+
     run: Function
-    asked: InputBinding
+    names: frozenset[str]
+    """The parts of the input, or the input as a whole."""
     task_parameter: str | None
     """The parameter that gets the `TaskContext`, where there is one."""
+    error_parameter: str | None
+    """The parameter that gets the `TaskError`, where there is one."""
     is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskType:
+    name: str
+    asked: InputBinding
+    on_start: Hook
+    on_resume: Hook
+    """Runs once the subtasks have ended, where all went well; without one of its own, `on_start`."""
+    on_error: Hook | None
+    """Runs once the subtasks have ended, where one failed; without one, the task fails with it."""
+    retry_on: RetryOn
     attempts_max: int = TASK_ATTEMPTS_MAX
     timeout: timedelta | None = None
     """How long one attempt may take."""
     priority: int = PRIORITY
 
+    @property
+    def is_async(self) -> bool:
+        """Whether all of it can be interrupted."""
+        return all(
+            hook.is_async for hook in (self.on_start, self.on_resume, self.on_error) if hook is not None
+        )
+
     def check(self, given: Any) -> Mapping[str, Any]:
-        """An input as it is kept; raises `Invalid` with every problem."""
+        """Return an input as it is kept; raise `Invalid` with every problem."""
         kept = as_kept(given if given is not None else {}, "input")
         if not isinstance(kept, Mapping):
             raise Invalid([Problem("WRONG_TYPE", f"an object was expected, found {shown(kept)}", ("input",))])
@@ -64,22 +92,30 @@ class TaskType:
     def submittable(self, given: Any) -> Submittable:
         return Submittable(self.check(given), self.priority, self.attempts_max)
 
-    def arguments(self, task: TaskContext, given: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(
+        self, hook: Hook, task: TaskContext, given: Mapping[str, Any], error: TaskError | None = None
+    ) -> dict[str, Any]:
+        """Return the arguments of one of its functions; raise pydantic's `ValidationError`."""
         found = self.asked.arguments(given)
-        if self.task_parameter is not None:
-            found[self.task_parameter] = task
+        if len(hook.names) < len(found):
+            found = {name: value for name, value in found.items() if name in hook.names}
+        if hook.task_parameter is not None:
+            found[hook.task_parameter] = task
+        if hook.error_parameter is not None:
+            found[hook.error_parameter] = error
         return found
 
 
-def declare(
+def declare(  # noqa: PLR0913
     name: str,
     run: Function,
     *,
     attempts_max: int = TASK_ATTEMPTS_MAX,
     timeout: str | timedelta | None = None,
     priority: int = PRIORITY,
+    retry_on: RetryOn | None = None,
 ) -> TaskType:
-    """A kind of task; raises `Invalid` where it cannot be one."""
+    """Return a kind of task, of a function or of a class with hooks; raise `Invalid` where it cannot be one."""
     try:
         _NAME.validate_python(name)
     except ValidationError as error:
@@ -87,14 +123,15 @@ def declare(
     if attempts_max < 1 or not 0 <= priority <= PRIORITY_MAX:
         message = f"at least one attempt and a priority from 0 to {PRIORITY_MAX} were expected"
         raise Invalid([Problem("OUT_OF_RANGE", f"{message}, found {attempts_max} and {priority}", (name,))])
-    task_parameter, asked = _read_signature(name, run)
     length = None if timeout is None else require_duration(timeout)
-    is_async = inspect.iscoroutinefunction(run)
-    return TaskType(name, run, asked, task_parameter, is_async, attempts_max, length, priority)
+    asked, hooks = _read_class(name, run) if inspect.isclass(run) else _read_function(name, run)
+    # A function was always tried again, whatever it raised; a class says in its outcome what is for good.
+    retried = retry_on or (is_transient if inspect.isclass(run) else Exception)
+    return TaskType(name, asked, *hooks, retried, attempts_max, length, priority)
 
 
 def as_kept(value: Any, place: str) -> Any:
-    """A value as JSON keeps it, models and dataclasses as objects; raises `Invalid` for what it cannot keep."""
+    """Return a value as JSON keeps it, models and dataclasses as objects; raise `Invalid` for what it cannot keep."""
     try:
         kept = to_jsonable_python(value)
         require_canonical(kept)
@@ -105,24 +142,73 @@ def as_kept(value: Any, place: str) -> Any:
     return kept
 
 
-def _read_signature(name: str, run: Function) -> tuple[str | None, InputBinding]:
-    parameters = list(inspect.signature(run, eval_str=True).parameters.values())
+Hooks = tuple[Hook, Hook, Hook | None]
+
+
+def _read_function(name: str, run: Function) -> tuple[InputBinding, Hooks]:
+    hook, asked = _read_signature(name, run, run)
+    return asked, (hook, hook, None)
+
+
+def _read_class(name: str, declared: type) -> tuple[InputBinding, Hooks]:
+    """Read the hooks of a class, of which each attempt makes one object; `on_start` says what the input is."""
+    if not callable(getattr(declared, ON_START, None)):
+        message = f"class `{declared.__name__}` of task `{name}` has no `{ON_START}`"
+        raise Invalid([Problem("BAD_VALUE", message, (name,))])
+    start, asked = _read_signature(name, *_method(declared, ON_START))
+    resume = _read_hook(name, declared, ON_RESUME, start.names)
+    return asked, (start, resume or start, _read_hook(name, declared, ON_ERROR, start.names))
+
+
+def _read_hook(name: str, declared: type, hook_name: str, known: frozenset[str]) -> Hook | None:
+    if not callable(getattr(declared, hook_name, None)):
+        return None
+    hook, _ = _read_signature(name, *_method(declared, hook_name), takes_error=hook_name == ON_ERROR)
+    if unknown := sorted(hook.names - known):
+        message = f"`{hook_name}` of task `{name}` takes `{unknown[0]}`, which `{ON_START}` does not"
+        raise Invalid([Problem("BAD_VALUE", message, (name, hook_name, unknown[0]))])
+    return hook
+
+
+def _method(declared: type, hook_name: str) -> tuple[Function, Function]:
+    """Return a method as a function without `self`, and as one whose signature can be read."""
+    method: Function = getattr(declared, hook_name)
+
+    def run(**arguments: Any) -> Any:
+        return getattr(declared(), hook_name)(**arguments)
+
+    return run, method
+
+
+def _read_signature(
+    name: str, run: Function, declared: Function, *, takes_error: bool = False
+) -> tuple[Hook, InputBinding]:
+    parameters = list(inspect.signature(declared, eval_str=True).parameters.values())
+    if run is not declared:
+        parameters = parameters[1:]  # self
     if unnamed := [one.name for one in parameters if one.kind not in _BY_NAME]:
         message = f"`{unnamed[0]}` of task `{name}` cannot be given by name; an input is an object"
         raise Invalid([Problem("BAD_VALUE", message, (name, unnamed[0]))])
     task_parameter = next((one.name for one in parameters if _is_task(one)), None)
-    inputs = [one for one in parameters if one.name != task_parameter]
+    error_parameter = next((one.name for one in parameters if takes_error and _is_error(one)), None)
+    inputs = [one for one in parameters if one.name not in {task_parameter, error_parameter}]
+    names = frozenset(one.name for one in inputs)
+    hook = Hook(run, names, task_parameter, error_parameter, inspect.iscoroutinefunction(declared))
     if len(inputs) == 1 and _is_whole(inputs[0].annotation):
-        return task_parameter, InputBinding(TypeAdapter(inputs[0].annotation), inputs[0].name)
-    return task_parameter, InputBinding(TypeAdapter(_model_of(name, inputs)), None)
+        return hook, InputBinding(TypeAdapter(inputs[0].annotation), inputs[0].name)
+    return hook, InputBinding(TypeAdapter(_model_of(name, inputs)), None)
 
 
 def _is_task(parameter: inspect.Parameter) -> bool:
     return parameter.annotation is TaskContext or parameter.name == "task"
 
 
+def _is_error(parameter: inspect.Parameter) -> bool:
+    return parameter.annotation is TaskError or parameter.name == "error"
+
+
 def _is_whole(annotation: Any) -> bool:
-    """Whether a parameter is the input itself, and not one key of it."""
+    """Return whether a parameter is the input itself, and not one key of it."""
     kind = get_origin(annotation) or annotation
     return isinstance(kind, type) and (issubclass(kind, BaseModel | Mapping) or is_dataclass(kind))
 

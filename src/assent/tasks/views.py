@@ -10,8 +10,11 @@ from assent.jobs.job import JobStatus
 from assent.model.actor import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.tasks.notes import TaskProgress, progress_of
 
 TaskStatus = JobStatus
+
+_OF_PROGRESS: Final = ("fraction", "message", "progress_attempt", "progress_at")
 
 _SQL: Final = load_queries("assent.tasks", "tasks.sql")
 
@@ -39,6 +42,8 @@ class TaskItem:
     step_id: UUID | None
     awaited: bool
     """Whether that step waits for it."""
+    parent_id: UUID | None
+    """Of a subtask: the task that waits for it."""
     created_at: datetime
 
 
@@ -47,12 +52,17 @@ class Attempt:
     """The outcome of one attempt."""
 
     attempt: int
-    outcome: Literal["done", "failed", "lost"]
+    outcome: Literal["done", "blocked", "background", "failed", "lost"]
     output: Any
     code: str | None
     error: str | None
     started_at: datetime
     ended_at: datetime
+    error_type: str | None
+    """The type of the exception, where one was raised."""
+    stack_trace: str | None
+    retryable: bool | None
+    """Of one that failed: whether a further attempt could help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +70,8 @@ class TaskView(TaskItem):
     """A task with what went in and what came out."""
 
     input: Mapping[str, Any]
+    progress: TaskProgress | None = None
+    """How far its last attempt was, where it said so."""
     tried: tuple[Attempt, ...] = ()
 
     @property
@@ -85,13 +97,14 @@ async def read_task(
     if row is None:
         return None
     tried = await connection.fetch(_SQL.list_attempts, org_id, task_id)
-    return TaskView(**dict(row), tried=tuple(Attempt(*one) for one in tried))
+    kept = {name: value for name, value in row.items() if name not in _OF_PROGRESS}
+    return TaskView(**kept, progress=progress_of(row), tried=tuple(Attempt(*one) for one in tried))
 
 
 async def list_tasks(
     connection: Connection, org_id: str, wanted: TaskFilter, after: UUID | None, limit: int
 ) -> list[TaskItem]:
-    """The newest first, from a task on."""
+    """Return tasks, the newest first, from one of them on."""
     terms = wanted.status, wanted.type, wanted.instance_id, wanted.partition_id
     rows = await connection.fetch(
         _SQL.list_tasks, org_id, *terms, after, limit, *reader_columns(wanted.reader)

@@ -35,10 +35,10 @@ class Tracer(Protocol):
         links: Sequence[str] = (),
         attributes: Mapping[str, Any] | None = None,
     ) -> Span:
-        """A span below `parent`, a traceparent from wherever; without one it begins a trace."""
+        """Return a span below `parent`, a traceparent from wherever; without one it begins a trace."""
 
     def current(self) -> str | None:
-        """The traceparent of the span that is open around here, also by others' instrumentation."""
+        """Return the traceparent of the span that is open around here, also by others' instrumentation."""
 
     def inside(self, trace: str) -> AbstractContextManager[None]:
         """Spans of others' instrumentation that are opened inside belong to this trace."""
@@ -67,12 +67,22 @@ class Metrics(Protocol):
 
     def approval(self, outcome: str) -> None: ...
 
+    def timeout(self, definition: str) -> None:
+        """Note that the time of a whole workflow was over."""
+
     def duty(self, name: str, took_s: float, parts: Mapping[str, int], *, failed: bool) -> None: ...
 
     def transaction_lost(self) -> None: ...
 
     def refused(self, kind: str, code: str) -> None:
-        """A sign-in, a command, or a request of which there were too many."""
+        """Note a refused sign-in or command, or a request of which there were too many."""
+
+    def stream_messages(self, transport: str, stream: str, outcomes: Mapping[str, int]) -> None: ...
+
+    def stream_lag(self, transport: str, stream: str, number: int) -> None: ...
+
+    def stream_read(self, transport: str, stream: str, *, up: bool) -> None:
+        """Note whether the last attempt to read a stream succeeded."""
 
     def queue(  # noqa: PLR0913
         self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int, processing: int

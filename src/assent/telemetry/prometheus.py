@@ -31,6 +31,7 @@ class PrometheusMetrics:
         self._count_work(registry)
         self._time_steps(registry)
         self._watch_ground(registry)
+        self._watch_streams(registry)
 
     def _count_queues(self, to: CollectorRegistry) -> None:
         self._pending = Gauge("assent_pending", "What is due and waits to be handled", ["queue"], registry=to)
@@ -103,11 +104,12 @@ class PrometheusMetrics:
             buckets=LATENCIES_S,
         )
         self._approvals = Counter("assent_approvals_total", "Requests for approval", ["outcome"], registry=to)
+        self._timeouts = Counter(
+            "assent_timeouts_total", "Workflows whose time was over", ["definition"], registry=to
+        )
 
     def _time_steps(self, to: CollectorRegistry) -> None:
-        self._steps = Counter(
-            "assent_steps_total", "Steps by what became of them", ["kind", "status"], registry=to
-        )
+        self._steps = Counter("assent_steps_total", "Steps by their status", ["kind", "status"], registry=to)
         self._step_took = Histogram(
             "assent_step_duration_seconds", "Performing a node", ["kind"], registry=to, buckets=STEPS_S
         )
@@ -143,6 +145,16 @@ class PrometheusMetrics:
             "assent_database_up", "Whether the database answered the last look at its queues", registry=to
         )
         self._pool = Gauge("assent_pool_connections", "Connections to the database", ["state"], registry=to)
+
+    def _watch_streams(self, to: CollectorRegistry) -> None:
+        stream = ["transport", "stream"]
+        self._messages = Counter(
+            "assent_stream_messages_total", "Messages of streams", [*stream, "outcome"], registry=to
+        )
+        self._lag = Gauge("assent_stream_lag", "Messages of a stream still to be read", stream, registry=to)
+        self._stream_up = Gauge(
+            "assent_stream_up", "Whether the last attempt to read a stream succeeded", stream, registry=to
+        )
 
     def event(self, event_type: str, outcome: str, latency_s: float) -> None:
         self._events.labels(event_type, outcome).inc()
@@ -186,6 +198,9 @@ class PrometheusMetrics:
     def approval(self, outcome: str) -> None:
         self._approvals.labels(outcome).inc()
 
+    def timeout(self, definition: str) -> None:
+        self._timeouts.labels(definition).inc()
+
     def duty(self, name: str, took_s: float, parts: Mapping[str, int], *, failed: bool) -> None:
         self._runs.labels(name, "error" if failed else "done").inc()
         self._duty_took.labels(name).observe(took_s)
@@ -198,6 +213,16 @@ class PrometheusMetrics:
 
     def refused(self, kind: str, code: str) -> None:
         self._refused.labels(kind, code).inc()
+
+    def stream_messages(self, transport: str, stream: str, outcomes: Mapping[str, int]) -> None:
+        for outcome, number in outcomes.items():
+            self._messages.labels(transport, stream, outcome).inc(number)
+
+    def stream_lag(self, transport: str, stream: str, number: int) -> None:
+        self._lag.labels(transport, stream).set(number)
+
+    def stream_read(self, transport: str, stream: str, *, up: bool) -> None:
+        self._stream_up.labels(transport, stream).set(up)
 
     def queue(  # noqa: PLR0913
         self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int, processing: int

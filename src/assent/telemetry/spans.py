@@ -36,7 +36,7 @@ def is_sampled(trace: str | None) -> bool:
 
 
 def trace_id_of(trace: str) -> str:
-    """What people search for: the id inside a traceparent, else the text itself."""
+    """Return what people search for: the id inside a traceparent, else the text itself."""
     found = parts_of(trace)
     return found[0] if found else trace
 
@@ -87,7 +87,7 @@ def current_trace() -> str | None:
 
 
 def log_fields() -> dict[str, str]:
-    """What a log line says of where it was written; only what is known."""
+    """Return what a log line says of where it was written; only what is known."""
     here, trace = _here.get(), current_trace()
     found: dict[str, str] = {}
     if here.org_id is not None:

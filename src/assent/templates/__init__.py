@@ -22,7 +22,7 @@ class WorkflowTemplate:
 
 
 def library() -> Path:
-    """The folder that holds one folder per template."""
+    """Return the folder that holds one folder per template."""
     return Path(str(files("assent.templates")))
 
 
@@ -32,7 +32,7 @@ def template_names() -> list[str]:
 
 @cache
 def templates() -> Mapping[str, WorkflowTemplate]:
-    """All of them, by name; they do not change while we run."""
+    """Return all of them, by name; they do not change while we run."""
     return {name: _read(name) for name in template_names()}
 
 
@@ -46,5 +46,5 @@ def _read(name: str) -> WorkflowTemplate:
 
 
 def first_sentence(page: str) -> str:
-    """The sentence under the title of a template's page."""
+    """Return the sentence under the title of a template's page."""
     return next((line for line in page.splitlines()[1:] if line.strip()), "")

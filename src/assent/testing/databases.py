@@ -38,7 +38,7 @@ _ROOM_BYTES: Final = 2 * 1024**3
 
 @contextmanager
 def folder_of_this_run() -> Iterator[Path]:
-    """A temporary folder for servers, removed at the end; those of runs that were killed go as well."""
+    """Make a temporary folder for servers, removed at the end; those of runs that were killed go as well."""
     parent = fastest_folder()
     for folder in parent.glob(f"{_FOLDER_PREFIX}*"):
         _remove_if_abandoned(folder)
@@ -50,7 +50,7 @@ def folder_of_this_run() -> Iterator[Path]:
 
 
 def fastest_folder() -> Path:
-    """In memory where there is room: a database is 350 files, which take 0.4 s to make on a slow disk."""
+    """Return a folder in memory where there is room: the 350 files of a database take 0.4 s to make on a slow disk."""
     memory = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
     roomy = memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_BYTES
     return memory if roomy else Path(tempfile.gettempdir())
@@ -66,7 +66,7 @@ def _remove_if_abandoned(folder: Path) -> None:
 
 @contextmanager
 def server_at(data_dir: Path) -> Iterator[str]:
-    """The URL of a server to make databases on: the one that is named, else our own in this folder."""
+    """Yield the URL of a server to make databases on: the one that is named, else our own in this folder."""
     if given := os.environ.get(VARIABLE):
         yield given
     else:
@@ -96,7 +96,7 @@ _SERVER: Final = _ServerOfThisProcess()
 
 
 def server_url() -> str:
-    """The URL of the server that this process makes its test databases on. Blocks while it starts."""
+    """Return the URL of the server that this process makes its test databases on. Blocks while it starts."""
     return os.environ.get(VARIABLE) or _SERVER.url()
 
 
@@ -140,7 +140,7 @@ class Databases:
 
     @asynccontextmanager
     async def fresh(self, template: str = "template1") -> AsyncIterator[str]:
-        """The URL of a new database, dropped at the end."""
+        """Yield the URL of a new database, dropped at the end."""
         name = f"test_{uuid4().hex}"
         await self._say(_SQL.text_of_copy, name, template)
         try:

@@ -45,7 +45,7 @@ class ScenarioPeople(Declaration):
 
 
 def read_people(people: Mapping[str, Any], roles: Mapping[str, Any] | None = None) -> ScenarioPeople:
-    """What was given, checked; raises `Invalid` with every problem."""
+    """Return what was given, checked; raise `Invalid` with every problem."""
     found, problems = parse_declaration(ScenarioPeople, {"people": dict(people), "roles": dict(roles or {})})
     if found is None:
         raise Invalid(problems)
@@ -53,7 +53,7 @@ def read_people(people: Mapping[str, Any], roles: Mapping[str, Any] | None = Non
 
 
 async def keep_org(connection: Connection, org_id: str, settings: Mapping[str, Any]) -> None:
-    """The org with these settings; those that it has and that are not named stay."""
+    """Keep an org with these settings; those that it has and that are not named stay."""
     await connection.execute(_SQL.put_org, org_id, dict(settings))
 
 

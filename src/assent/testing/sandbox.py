@@ -5,6 +5,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, Self
 
 from assent.app import App
@@ -12,12 +13,14 @@ from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.source import Source
 from assent.definitions import publish_contract
 from assent.definitions.publish import publish_sources
+from assent.kernel.rules import save_rule
 from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import parse_contract
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.connection import Connection
 from assent.store.database import Database
+from assent.store.queries import load_queries
 from assent.testing.databases import SETTINGS, START, Databases, server_url
 from assent.testing.people import find_actor, keep_members, keep_org, keep_roles, read_people
 from assent.testing.sources import Given, sources_of
@@ -30,6 +33,12 @@ ORG: Final = "acme"
 
 DUTIES: Final = ("recovered", "rescue", "timers", "timeouts", "results", "events", "tasks")
 """What moves instances on. The sweeps would only clean up after them, and effects are kept instead of sent."""
+
+
+ROWS_MAX: Final = 1_000
+"""How many rows of a table of the application are read."""
+
+_SQL: Final = load_queries("assent.testing", "testing.sql")
 
 
 class Sandbox:
@@ -111,8 +120,45 @@ class Sandbox:
 
         await self.database.run(work, org_id=None)
 
+    async def rules(self, *rules: Mapping[str, Any]) -> None:
+        """Save rules of the org around actions, each in place of the one of its name. Raises `Invalid`."""
+
+        async def work(connection: Connection) -> None:
+            for rule in rules:
+                await save_rule(connection, self.app.registry, self.org_id, rule, self.clock.now())
+
+        await self.database.run(work, org_id=self.org_id)
+
+    async def sql(self, *files: Path) -> None:
+        """Run files of SQL as the owner of the database: the application's own tables, and their grants."""
+        texts = await asyncio.to_thread(lambda: [file.read_text(encoding="utf-8") for file in files])
+
+        async def work(connection: Connection) -> None:
+            for text in texts:
+                await connection.execute(text)
+
+        await self.database.run(work, org_id=None)
+
+    async def put_rows(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Insert rows into the application's own tables: table → rows, each column → value."""
+
+        async def work(connection: Connection) -> None:
+            for table, rows in tables.items():
+                columns = list(dict.fromkeys(column for row in rows for column in row))
+                if columns:
+                    text = await connection.fetchval(_SQL.text_of_insert, table, columns)
+                    await connection.execute(text, [dict(row) for row in rows])
+
+        await self.database.run(work, org_id=None)
+
+    async def rows_of(self, table: str) -> list[dict[str, Any]]:
+        """Return the rows of one of the application's own tables, as JSON has them."""
+        async with self.database.transaction(None) as connection:
+            text = await connection.fetchval(_SQL.text_of_rows, table)
+            return [row["found"] for row in await connection.fetch(text, ROWS_MAX)]
+
     async def actor(self, name: str) -> Actor:
-        """A member with the roles and capabilities of now; raises `Refused` for anybody else."""
+        """Return a member with the roles and capabilities of now; raise `Refused` for anybody else."""
         async with self.database.transaction(self.org_id) as connection:
             return await find_actor(connection, self.org_id, name)
 
@@ -134,7 +180,7 @@ class Sandbox:
         self._open.push_async_callback(self.database.close)
 
     async def _publish_contracts(self) -> None:
-        """The application's own; those without a workflow have nothing to publish."""
+        """Publish the application's own contracts; those without a workflow have nothing to publish."""
         with_workflow = [c for c in self.app.registry.contracts.values() if c.workflow != "none"]
 
         async def work(connection: Connection) -> None:
@@ -159,7 +205,7 @@ class Sandbox:
 
 
 def _copy_of(app: App) -> App:
-    """The application, to be given the contracts of a test; the one that was handed in stays as it is."""
+    """Return the application, to be given the contracts of a test; the one that was handed in stays as it is."""
     copied = copy.copy(app)
     copied.registry = copy.deepcopy(app.registry)
     copied.operations = dict(app.operations)

@@ -17,7 +17,7 @@ LIBRARY: Final = Path(templates.__file__).parent
 
 
 def sources_of(given: Iterable[Given], folder: Path | None = None) -> list[Source]:
-    """Every document that is meant, in order; relative paths begin at `folder`."""
+    """Return every document that is meant, in order; relative paths begin at `folder`."""
     return [source for number, one in enumerate(given, 1) for source in _sources(one, number, folder)]
 
 
@@ -31,7 +31,7 @@ def _sources(given: Given, number: int, folder: Path | None) -> list[Source]:
 
 
 def path_of(given: Path | str, folder: Path | None = None) -> Path:
-    """Where something lies that a test or a scenario names; raises `FileNotFoundError` with what was expected."""
+    """Return where something lies that a test or a scenario names; raise `FileNotFoundError` with what was expected."""
     name = str(given)
     path = LIBRARY / name.removeprefix(TEMPLATE) if name.startswith(TEMPLATE) else (folder or Path()) / name
     if not path.exists():
@@ -40,13 +40,13 @@ def path_of(given: Path | str, folder: Path | None = None) -> Path:
 
 
 def documents_beside(folder: Path) -> list[Source]:
-    """What the YAML files right in a folder declare; other people's YAML is left alone."""
+    """Return what the YAML files right in a folder declare; other people's YAML is left alone."""
     files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
     return [source for file in files for source in read_file(file) if _is_ours(source)]
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """The YAML files in a folder and in those inside it, without what is hidden."""
+    """Yield the YAML files in a folder and in those inside it, without what is hidden."""
     for file in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
         if file.suffix in SUFFIXES and not hidden and file.is_file():

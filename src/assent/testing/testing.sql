@@ -92,7 +92,7 @@ SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND entity_id = $2 OR
 
 -- name: find_requests_of
 -- What an instance has asked people, the newest first.
-SELECT id, node_id, status FROM assent.approval_requests
+SELECT id, node_id, status, reason FROM assent.approval_requests
  WHERE org_id = $1 AND instance_id = $2 ORDER BY created_at DESC, id DESC;
 
 -- name: find_open_seats_of
@@ -106,13 +106,26 @@ SELECT type AS effect_type, payload AS payload_json FROM assent.effects
  WHERE org_id = $1 AND instance_id = ANY ($2::uuid[]) ORDER BY created_at, id;
 
 -- name: find_steps_of
--- What instances did last, the newest first.
-SELECT coalesce(completed_at, created_at) AS at, node_id, node_type, status, actor_user_id, output_json, error
-  FROM assent.workflow_step_executions
- WHERE org_id = $1 AND instance_id = ANY ($2::uuid[])
- ORDER BY coalesce(completed_at, created_at) DESC, (output_json ->> 'n')::integer DESC NULLS FIRST, id DESC LIMIT $3;
+-- What instances did last, the newest first, with the evidence that compaction took out.
+SELECT coalesce(s.completed_at, s.created_at) AS at, s.node_id, s.node_type, s.status, s.actor_user_id,
+       assent.whole_output(s.output_json, e.evidence) AS output_json, s.error
+  FROM assent.workflow_step_executions s
+  LEFT JOIN assent.step_evidence e ON e.org_id = s.org_id AND e.step_created_at = s.created_at AND e.step_id = s.id
+ WHERE s.org_id = $1 AND s.instance_id = ANY ($2::uuid[])
+ ORDER BY coalesce(s.completed_at, s.created_at) DESC, (s.output_json ->> 'n')::integer DESC NULLS FIRST, s.id DESC
+ LIMIT $3;
 
 -- name: find_failures_of
 -- Events of instances that could not be taken, with their errors.
 SELECT event_type, status, attempts, retry_at, error FROM assent.workflow_events_outbox
  WHERE org_id = $1 AND instance_id = ANY ($2::uuid[]) AND status IN ('failed', 'dead') ORDER BY created_at, id;
+
+-- name: text_of_insert
+-- How rows are put into a table of the application: names cannot be parameters of the statement itself.
+SELECT format('INSERT INTO %s (%s) SELECT %s FROM jsonb_populate_recordset(NULL::%s, $1::jsonb)', $1::text::regclass, list,
+         list, $1::text::regclass)
+  FROM (SELECT string_agg(quote_ident(name), ', ') AS list FROM unnest($2::text[]) AS name) AS columns;
+
+-- name: text_of_rows
+-- How the rows of a table of the application are read.
+SELECT format('SELECT to_jsonb(t) AS found FROM %s AS t LIMIT $1', $1::text::regclass);

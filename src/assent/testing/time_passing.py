@@ -27,7 +27,7 @@ class NeverIdle(Exception):
 
 
 def read_length(value: object) -> timedelta | Problem:
-    """A length of time as the files of authors have it (`90s 15m 24h 3d`), or in words: `3 days`, `2 weeks`."""
+    """Return a length of time as the files of authors have it (`90s 15m 24h 3d`), or in words: `3 days`, `2 weeks`."""
     words = _WORDS.fullmatch(value.strip()) if isinstance(value, str) else None
     if words is None:
         return parse_duration(value)
@@ -38,7 +38,7 @@ def read_length(value: object) -> timedelta | Problem:
 
 
 def length_of(value: str | timedelta) -> timedelta:
-    """The same; raises `Invalid`."""
+    """Return a length of time that is written; raise `Invalid` for what is none."""
     found = value if isinstance(value, timedelta) else read_length(value)
     if isinstance(found, Problem):
         raise Invalid([found])

@@ -13,6 +13,7 @@ from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
+from assent.transports.settings import StreamSettings
 from assent.worker.options import Options
 
 _SQL: Final = load_queries("assent.worker", "worker.sql")
@@ -28,6 +29,7 @@ class WorkerContext:
     sending: SendingSettings = field(default_factory=SendingSettings.defaults)
     lease: Lease = field(default_factory=Lease)
     """One for all duties of a process."""
+    streams: StreamSettings = field(default_factory=StreamSettings.defaults)
     events: EventProcessor | None = None
     """What processes events; one of the runtime, unless the application names another."""
 
@@ -63,13 +65,16 @@ class RunResult:
     """Whether the next run may find something at once."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """The count by kind, for duties that do several things."""
+    again_in_s: float | None = None
+    """How long it is until something is due that this run has seen, where that is before the next run."""
 
 
 class Duty(Protocol):
     """Work that is done again and again, maybe in several processes at once.
 
     One that has something under way between its runs has a `finish` besides: it is called after the last of them. One
-    that waits inside of a run has a `wake`: it is called when there may be something new.
+    that waits inside of a run has a `wake`: it is called when there may be something new. One that can use what
+    notifications say has a `hear`: it is called with that before its loops are woken.
     """
 
     name: str

@@ -9,7 +9,7 @@ sent then is sent again under the same key, or, where that would do harm, is dea
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,8 +21,11 @@ from assent.jobs.job import JobOutcome, Succeeded
 from assent.jobs.queue import JobRow, settle_if_claimed, settle_if_open
 from assent.model.graph import Outcome
 from assent.model.mutation import Event
+from assent.model.timing import jittered
 from assent.outbox.events import completion_event, emit_events
 from assent.requests.outside_requests import fail_requests
+from assent.runtime.declared_names import find_declared, names_of
+from assent.runtime.event_processor import NEWER_CODE_RETRY_S
 from assent.store.database import Connection
 from assent.store.rows import Row
 from assent.worker.duty import RunResult, Schedule, WorkerContext
@@ -32,7 +35,10 @@ from assent.worker.jobs import JobDuty
 PATIENCE_S: Final = 0.2
 """How long a run waits for the first of its attempts to end, before it looks for more to send."""
 GATHERING_S: Final = 0.02
-"""How long it then waits for others to end, so that they are settled together."""
+"""How long it then waits for others to end, to settle them together; and for another worker's claim to end."""
+
+NOTHING: Final = ""
+"""What an effect needs of the application's code, where it needs nothing."""
 
 
 class Effects(JobDuty[ClaimedEffect]):
@@ -51,6 +57,7 @@ class Effects(JobDuty[ClaimedEffect]):
         self.pace = Schedule(options.effects_interval_ms / 1000, ("assent_effects",))
         self._retries = retry_policy(place.sending.effects)
         self._deliverer = place.sending.deliverer(place.runtime.core.outlets or Outlets())
+        self._known = {NOTHING, *names_of(place.runtime.core)}
         self._under_way_max = options.effects_under_way_max
         self._under_way: dict[asyncio.Task[JobOutcome], ClaimedEffect] = {}
         self._results: list[EffectResult] = []
@@ -65,7 +72,8 @@ class Effects(JobDuty[ClaimedEffect]):
             self._under_way[attempt] = sending.effect
         await self._wait_for_some()
         parts: Counter[str] = Counter(result.status for result in results)
-        more = bool(self._under_way or self._results or results or not self._queue.has_gone_around)
+        is_open = self._queue.has_busy_lanes or not self._queue.has_gone_around
+        more = bool(self._under_way or self._results or results) or is_open
         return RunResult(len(results), more, dict(parts))
 
     async def finish(self) -> None:
@@ -101,7 +109,21 @@ class Effects(JobDuty[ClaimedEffect]):
         return results, claimed
 
     async def _load(self, connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedEffect]:
-        return await load_effects(connection, jobs)
+        return await self._leave_to_newer_code(connection, await load_effects(connection, jobs))
+
+    async def _leave_to_newer_code(
+        self, connection: Connection, effects: list[ClaimedEffect]
+    ) -> list[ClaimedEffect]:
+        """Return the effects that this worker can send; leave to newer code what that declares."""
+        unknown = {effect.id: name for effect in effects if (name := _name_called(effect)) not in self._known}
+        if not unknown:
+            return effects
+        declared = await find_declared(connection, list(unknown.values()))
+        left = [effect for effect in effects if unknown.get(effect.id) in declared]
+        if left:
+            wait = jittered(timedelta(seconds=NEWER_CODE_RETRY_S))
+            await self._queue.leave(connection, [effect.job for effect in left], wait)
+        return [effect for effect in effects if effect not in left]
 
     async def _settle(self, connection: Connection, results: Sequence[EffectResult]) -> datetime | None:
         return await settle_effects(connection, self._jobs.worker_id, results)
@@ -117,11 +139,21 @@ class Effects(JobDuty[ClaimedEffect]):
             await asyncio.wait(self._under_way, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait(self._under_way, timeout=GATHERING_S)
             self._collect()
+        elif self._queue.has_busy_lanes:
+            await asyncio.sleep(GATHERING_S)
 
     def _collect(self) -> None:
         for attempt in [attempt for attempt in self._under_way if attempt.done()]:
             effect = self._under_way.pop(attempt)
             self._results.append(effect_result(effect, attempt.result(), self._retries))
+
+
+def _name_called(effect: ClaimedEffect) -> str:
+    """Return the operation or service of the application that an effect needs, or that it needs none."""
+    if effect.type != "integration":
+        return NOTHING
+    service = effect.payload.get("service")
+    return f"service:{service}" if service is not None else f"operation:{effect.payload['operation']}"
 
 
 async def settle_effects(

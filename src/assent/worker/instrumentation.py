@@ -17,7 +17,7 @@ from assent.worker.duty import DutyRun
 
 
 def watch_run(run: DutyRun) -> None:
-    """An observer of runs: counts them, and reports unexpected errors."""
+    """Count runs, and report unexpected errors."""
     if hooks.metrics is not None:
         parts = run.done.parts or {"all": run.done.count}
         hooks.metrics.duty(run.duty, run.took_s, parts, failed=run.error is not None)
@@ -27,7 +27,7 @@ def watch_run(run: DutyRun) -> None:
 
 @dataclass(slots=True)
 class SendingSpan:
-    """One attempt to send an effect, from its begin to what became of it."""
+    """One attempt to send an effect, from its begin to its result."""
 
     effect: ClaimedEffect
     """With the trace of this attempt: the receiver and the step that awaits it go on from here."""
@@ -95,7 +95,7 @@ def log_dead_results(kind: JobKind, results: Iterable[EffectResult | TaskResult]
 
 @dataclass(slots=True)
 class TaskSpan:
-    """One attempt at a task, from its begin to what became of it."""
+    """One attempt at a task, from its begin to its result."""
 
     task: ClaimedTask
     """With the trace of this attempt: what it submits, and the step that awaits it, go on from here."""

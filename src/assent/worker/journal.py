@@ -48,7 +48,7 @@ class Tally:
         return {**counts, "parts": dict(self.parts), "error": error}
 
     def per_second(self, now_s: float) -> float:
-        """How many it did per second, over the last few."""
+        """Return how many it did per second, over the last few."""
         self._forget(now_s)
         return sum(count for _, count in self._recent) / RATE_WINDOW_S
 
@@ -68,7 +68,7 @@ class Tallies:
         self.by_duty[run.duty].add(run, self._clock_s())
 
     def rates(self) -> dict[str, float]:
-        """How many each duty does per second."""
+        """Return how many each duty does per second."""
         return {name: tally.per_second(self._clock_s()) for name, tally in self.by_duty.items()}
 
 

@@ -78,7 +78,11 @@ class Loop:
         elif run.done.more:
             await _wait(self._stopped, self.duty.pace.pause_s)
         else:
-            await _wait(self._woken, self._varied(self.duty.pace.interval_s))
+            await _wait(self._woken, self._time_to_next_run_s(run))
+
+    def _time_to_next_run_s(self, run: DutyRun) -> float:
+        interval_s, again_in_s = self._varied(self.duty.pace.interval_s), run.done.again_in_s
+        return interval_s if again_in_s is None else min(interval_s, again_in_s)
 
     def _backoff_s(self) -> float:
         doubled_ms = self._options.backoff_min_ms * 2 ** min(self._failures - 1, 20)

@@ -6,7 +6,7 @@ from pydantic_settings import SettingsConfigDict
 
 from assent.store.environment import EnvironmentSettings, number
 
-SWEEPS: Final = ("stuck", "partitions", "prune", "compact", "retention")
+SWEEPS: Final = ("stuck", "partitions", "prune", "indexes", "compact", "retention")
 """Duties that go through large tables."""
 
 StuckRepair = Literal["none", "rebuild", "reenqueue", "force_fail"]
@@ -38,11 +38,16 @@ class Options(EnvironmentSettings):
     run_timeout_ms: int = number(300_000, 1, _DAY_MS)
     """How long one run of a duty may take before it is cut off; what it has not committed is rolled back."""
     sweep_timeout_ms: int = number(1_800_000, 1, _DAY_MS)
-    """The same for a run of `stuck`, `partitions`, `prune`, `compact` and `retention`."""
+    """The same for a run of `stuck`, `partitions`, `prune`, `indexes`, `compact` and `retention`."""
     sweep_pause_ms: int = number(50, 0, 60_000)
     """Between two batches of a sweep that has more to do."""
     report_interval_ms: int = _interval(60_000)
     """How often the log says what a duty did."""
+
+    names_interval_ms: int = _interval(60_000)
+    """How often a worker says what its application declares."""
+    newer_code_wait_ms: int = number(900_000, 1_000, _DAY_MS)
+    """How long older workers leave what they do not know to newer code, after that was seen for the last time."""
 
     events_interval_ms: int = _interval(1_000)
     events_batch_max: int = _batch(200)
@@ -55,6 +60,14 @@ class Options(EnvironmentSettings):
     timeouts_interval_ms: int = _interval(5_000)
     timeouts_batch_max: int = _batch(500)
 
+    validity_interval_ms: int = _interval(60_000)
+    validity_batch_max: int = _batch(200)
+    """Documents that lapse in one transaction."""
+
+    blobs_interval_ms: int = _interval(15_000)
+    blobs_batch_max: int = _batch(100)
+    """Files that are deleted in one run."""
+
     recovered_interval_ms: int = _interval(15_000)
     recovered_batches_max: int = _batch(100)
 
@@ -62,6 +75,10 @@ class Options(EnvironmentSettings):
     """A worker that says nothing for so long is taken for gone; its tasks, effects and results are given to others."""
     rescue_interval_ms: int = _interval(15_000)
     rescue_batch_max: int = _batch(500)
+
+    unblock_interval_ms: int = _interval(5_000)
+    unblock_batch_max: int = _batch(500)
+    """Tasks that are resumed in one transaction."""
 
     effects_interval_ms: int = _interval(1_000)
     effects_under_way_max: int = number(100, 1, 10_000)
@@ -82,6 +99,14 @@ class Options(EnvironmentSettings):
     tasks_backoff_max_ms: int = number(_HOUR_MS, 1, _DAY_MS)
     """How long a task waits after an attempt that failed: doubling from the one to the other."""
 
+    alerts_interval_ms: int = _interval(15_000)
+    alerts_batch_max: int = _batch(50)
+    """Orgs whose alerts are made in one transaction."""
+
+    digests_interval_ms: int = _interval(60_000)
+    digests_batch_max: int = _batch(200)
+    """Members whose daily mail is made in one transaction."""
+
     stuck_interval_ms: int = _interval(300_000)
     stuck_after_ms: int = number(900_000, 1_000, 30 * _DAY_MS)
     stuck_findings_max: int = _batch(100)
@@ -101,6 +126,10 @@ class Options(EnvironmentSettings):
     """How long an event that no instance waits for is kept for the first that will."""
     prune_kept_events_per_key_max: int = number(1_000, 1, 1_000_000)
     """How many of them under one key; the oldest stay, for they are found first."""
+
+    indexes_interval_ms: int = _interval(5_000)
+    indexes_entities_max: int = _batch(1_000)
+    """Entities that are looked at in one batch, of every type; those of the type that is indexed are locked for it."""
 
     compact_interval_ms: int = _interval(6 * _HOUR_MS)
     compact_after_months: int = number(12, 1, 1_200)

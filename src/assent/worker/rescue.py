@@ -1,4 +1,6 @@
-"""Rescue: return jobs of workers whose lease expired to the queue, and find instances that nothing could ever move."""
+"""Rescue: return jobs of workers whose lease expired to the queue, resume tasks whose subtasks have ended, and find
+instances that nothing could ever move.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -54,6 +56,32 @@ class Rescue:
         return RunResult(len(rescued), more=self._batch_max in (len(gone), len(rescued)), parts=parts)
 
 
+class Unblock:
+    """Ends the waiting of tasks: of those in the background whose time is over, and of those whose subtasks have ended
+    and that no worker has resumed, for it died, or a subtask was cancelled.
+    """
+
+    name = "unblock"
+
+    def __init__(self, place: WorkerContext) -> None:
+        options = place.options
+        self.pace = Schedule(options.unblock_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self._database = place.database
+        self._batch_max = options.unblock_batch_max
+
+    async def run_once(self) -> RunResult:
+        async with self._database.transaction(None) as connection:
+            await look_up_by_index(connection)
+            expired = await tasks.expire_background(connection, self._batch_max)
+            resumed = await tasks.resume_any_parents(connection, self._batch_max)
+        for row in expired:
+            if row["status"] == "dead":
+                log_dead("task", row, row["lane"], row["code"], row["error"])
+        more = self._batch_max in (len(expired), resumed)
+        parts = {"resumed": resumed, "expired": len(expired)}
+        return RunResult(resumed + len(expired), more=more, parts=parts)
+
+
 Repair = Callable[[str, UUID], Awaitable[object]]
 """Does something about one instance, named by org and id."""
 
@@ -83,7 +111,7 @@ class Stuck:
         return RunResult(len(findings), parts={"stuck": len(findings), "repaired": sum(repaired)})
 
     async def _try_repair(self, finding: StuckInstance) -> bool:
-        """Whether it was repaired; one that cannot be must not keep the others from it."""
+        """Return whether it was repaired; one that cannot be must not keep the others from it."""
         if self._repair is None:
             return False
         try:

@@ -40,7 +40,7 @@ class Results(JobDuty[ClaimedDelivery]):
         if self._jobs.may_claim:
             batch, _ = await self._exchange([], self._batch_max)
             parts.update(await self._fold(batch))
-            more = len(batch) == self._batch_max or not self._queue.has_gone_around
+            more = len(batch) == self._batch_max or not self._queue.has_gone_around or parts["kept"] > 0
             if self._queue.has_suspects:
                 suspect = await self._claim_suspect()
                 parts.update(await self._fold(suspect))

@@ -10,46 +10,68 @@ from assent.model.problems import Invalid
 from assent.store.database import Database
 from assent.store.listen import Listener
 from assent.store.settings import Settings
+from assent.worker.alerts import Alerts
+from assent.worker.blobs import BlobSweep
+from assent.worker.digests import Digests
 from assent.worker.duty import Duty, DutyRun, Observer, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.events import Events, Recover
 from assent.worker.loop import Loop
 from assent.worker.options import Options
-from assent.worker.rescue import Rescue, Stuck
+from assent.worker.rescue import Rescue, Stuck, Unblock
 from assent.worker.results import Results
+from assent.worker.streams import Streams
 from assent.worker.tasks import Tasks
-from assent.worker.timers import Timeouts, Timers
-from assent.worker.upkeep import Compact, Partitions, Prune, Retention
+from assent.worker.timers import Timeouts, Timers, Validity
+from assent.worker.upkeep import Compact, Indexes, Names, Partitions, Prune, Retention
 
 _log = logging.getLogger(__name__)
 
 DUTIES: Final[tuple[type[Duty], ...]] = (
+    Names,
     Recover,
     Rescue,
+    Unblock,
     Timers,
     Timeouts,
+    Validity,
+    Streams,
     Results,
     Events,
     Effects,
     Tasks,
+    Digests,
+    Alerts,
+    BlobSweep,
     Stuck,
     Partitions,
     Prune,
+    Indexes,
     Compact,
     Retention,
 )
 """Every duty, in the order in which one makes work for the next."""
 
-NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recover, Events, Effects, Tasks)
+NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (
+    Names,
+    Recover,
+    Events,
+    Effects,
+    Tasks,
+    Digests,
+    Alerts,
+    BlobSweep,
+)
 
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long a run that is cut off may take to roll back."""
 
 
 def duties(place: WorkerContext, only: Collection[str] = ()) -> list[Duty]:
-    """The duties of these names, or all; without a runtime there are none that need it."""
+    """Return the duties of these names, or all; without a runtime none that need it. Each stream has one."""
     possible = DUTIES if place.runtime is not None else [duty for duty in DUTIES if duty not in NEED_RUNTIME]
-    return [duty(place) for duty in possible if duty.name in only or not only]
+    chosen = [duty for duty in possible if duty.name in only or not only]
+    return [one for duty in chosen for one in (Streams.each(place) if duty is Streams else [duty(place)])]
 
 
 def require_connections(settings: Settings, duties: Iterable[Duty], options: Options) -> None:
@@ -112,10 +134,13 @@ class Supervisor:
 
     async def _ring(self, listener: Listener) -> None:
         while True:
-            notified = await listener.wait()
-            for loop in self._loops:
-                if notified.intersection(loop.duty.pace.channels):
-                    loop.wake()
+            notified = await listener.hear()
+            woken = [loop for loop in self._loops if notified.keys() & set(loop.duty.pace.channels)]
+            for duty in {id(loop.duty): loop.duty for loop in woken}.values():
+                if (hear := getattr(duty, "hear", None)) is not None:
+                    hear({said for channel in duty.pace.channels for said in notified.get(channel, ())})
+            for loop in woken:
+                loop.wake()
 
     async def _wait_for_stop(self, running: set[asyncio.Task[None]]) -> None:
         """Return after a call of `stop`, or when a loop has ended by itself, which only a bug in it causes."""

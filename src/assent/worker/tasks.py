@@ -4,18 +4,20 @@ What ended is written in the transaction that claims what comes next.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from assent.jobs.job import JobKey, RetryPolicy, next_state
+from assent.jobs.job import RetryPolicy, next_state
 from assent.jobs.queue import JobRow
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
 from assent.tasks.claimed_task import ClaimedTask, load_tasks
-from assent.tasks.settle import TaskResult, settle_if_claimed
+from assent.tasks.notes import news_of, write_news_if_claimed
+from assent.tasks.settle import TaskKey, TaskResult, parents_to_resume, resume_parents, settle_if_claimed
 from assent.telemetry import hooks
 from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.instrumentation import TaskSpan, begin_working, count_tasks
@@ -24,8 +26,14 @@ from assent.worker.options import Options
 
 GRACE: Final = 0.8
 """The part of the worker's grace period that attempts may take to end; the rest is for giving them back."""
+CANCELLED: Final = "cancelled"
+"""What a notification of `assent_tasks` says where a task was cancelled that runs."""
 BREAK_OFF_S: Final = 1.0
 """How long attempts may take to end that are broken off."""
+LOOKS_PER_INTERVAL: Final = 2
+"""How often in an interval a worker looks whether attempts were taken from it, where no notification says so."""
+PLACES_PER_KEPT_PLACE: Final = 10
+"""Of so many places one is kept for orgs that have no task under way here, so that no org takes all of them."""
 
 
 class Tasks(JobDuty[ClaimedTask]):
@@ -43,6 +51,7 @@ class Tasks(JobDuty[ClaimedTask]):
         self.pace = Schedule(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
         super().__init__(place, lanes=self._types)
         self._under_way_max = options.tasks_under_way_max
+        self._kept = options.tasks_under_way_max // PLACES_PER_KEPT_PLACE
         self._batch_max = max(1, options.tasks_under_way_max // options.tasks_lanes)
         self._attempts = Attempts(self._types, place.database, self._jobs.worker_id, self._under_way_max)
         self._retries = _retry_policy(options)
@@ -54,15 +63,27 @@ class Tasks(JobDuty[ClaimedTask]):
         """What is known and not yet written; kept while the database is away."""
         self._counted: list[TaskResult] = []
         """What attempts have written in transactions of their own."""
+        self._parents: set[TaskKey] = set()
+        """Tasks that may go on: a subtask of theirs has ended, in a transaction that is committed."""
         self._news = asyncio.Event()
+        self._began_s: dict[asyncio.Task[None], float] = {}
+        self._looked_s = time.monotonic()
+        self._heard_of_cancel = False
+        self._noted_s = time.monotonic()
 
     def wake(self) -> None:
         """Something has ended, or may have come."""
         self._news.set()
 
+    def hear(self, said: set[str]) -> None:
+        """Note that a task was cancelled that some worker has under way."""
+        self._heard_of_cancel = self._heard_of_cancel or CANCELLED in said
+
     async def run_once(self) -> RunResult:
         self._news.clear()
         await self._jobs.keep(self._database)
+        await self._interrupt_taken()
+        await self._write_notes()
         results, self._results = self._results, []
         room = self._room()
         self._reserved += room
@@ -77,11 +98,13 @@ class Tasks(JobDuty[ClaimedTask]):
             count_tasks(results, now)
         for task in claimed:
             self._begin(begin_working(task))
+        self._parents |= parents_to_resume(results)
+        resumed = await self._resume_parents()
         await self._wait_for_news()
-        return self._done(results, more=bool(claimed))
+        return self._done(results, more=bool(claimed or resumed))
 
     def _room(self) -> int:
-        """How many attempts this lane may begin; none for an application without tasks."""
+        """Return how many attempts this lane may begin; none for an application without tasks."""
         free = self._under_way_max - len(self._under_way) - self._reserved
         return max(0, min(self._batch_max, free)) if self._types and self._jobs.may_claim else 0
 
@@ -95,6 +118,8 @@ class Tasks(JobDuty[ClaimedTask]):
             _, now = await self._exchange(results, 0)
             if now is not None:
                 count_tasks(results, now)
+            self._parents |= parents_to_resume(results)
+            await self._resume_parents()
             await self._jobs.compare(self._database)
             await self._jobs.lease.end(self._database)
         finally:
@@ -102,31 +127,93 @@ class Tasks(JobDuty[ClaimedTask]):
             self._attempts.close()
 
     async def _break_off(self) -> None:
-        """What is still under way ends now; a thread cannot be broken off, and goes on without us."""
+        """End what is still under way; a thread cannot be broken off, and goes on without us."""
         broken = list(self._under_way)
         for attempt in broken:
             attempt.cancel()
         if broken:
             await asyncio.wait(broken, timeout=BREAK_OFF_S)
 
+    async def _choose(self, connection: Connection, room: int) -> list[JobRow]:
+        """Claim what is due, for any org; where only kept places are free, one task of each org that has none here."""
+        of_other_lanes = max(0, self._reserved - room)
+        for_all = self._under_way_max - self._kept - len(self._under_way) - of_other_lanes
+        if for_all > 0:
+            return await super()._choose(connection, min(room, for_all))
+        busy = {task.org_id for task in self._under_way.values()}
+        return await self._queue.claim_one_each(connection, room, busy)
+
     async def _load(self, connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedTask]:
         return await load_tasks(connection, jobs)
 
     async def _settle(self, connection: Connection, results: Sequence[TaskResult]) -> datetime | None:
+        notes = [self._attempts.notes.get(result.claimed.job) for result in results]
+        news = news_of(one for one in notes if one is not None)
+        await write_news_if_claimed(connection, self._jobs.worker_id, news)
         _, now = await settle_if_claimed(connection, self._jobs.worker_id, results)
         return now
 
-    async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
-        """Return to the queue what is not under way; break off what was cancelled, or given to another worker."""
-        await super()._compare(connection, known)
-        taken = await self._queue.find_taken(connection, [task.job for task in self._under_way.values()])
-        for attempt, task in self._under_way.items():
-            if task.id in taken:
-                attempt.cancel()
+    async def _interrupt_taken(self) -> None:
+        """Break off attempts at tasks that were cancelled, or given to another worker.
+
+        A notification has all of them looked at. Without one, those are that have run for a while: one may be lost.
+        """
+        now_s, heard = time.monotonic(), self._heard_of_cancel
+        while_s = self.pace.interval_s / LOOKS_PER_INTERVAL
+        if not heard and now_s - self._looked_s < while_s:
+            return
+        attempts = {
+            task.job: attempt
+            for attempt, task in self._under_way.items()
+            if heard or now_s - self._began_s[attempt] >= while_s
+        }
+        self._looked_s, self._heard_of_cancel = now_s, False
+        if not attempts:
+            return
+        try:
+            async with self._database.transaction(None, read_only=True) as connection:
+                taken = await self._queue.find_taken(connection, attempts)
+        except BaseException:
+            self._heard_of_cancel = heard
+            raise
+        for job in taken:
+            if not attempts[job].done():
+                attempts[job].cancel()
+                self._jobs.end([job])
+
+    async def _write_notes(self) -> None:
+        """Write what running attempts have said, at most once in an interval; their last words go with their end."""
+        now_s = time.monotonic()
+        if now_s - self._noted_s < self.pace.interval_s:
+            return
+        self._noted_s = now_s
+        keys = {task.job for task in self._under_way.values()} | {one.claimed.job for one in self._results}
+        for key in [key for key in self._attempts.notes if key not in keys]:
+            del self._attempts.notes[key]
+        if news := news_of(self._attempts.notes.values()):
+            async with self._database.transaction(None) as connection:
+                await write_news_if_claimed(connection, self._jobs.worker_id, news)
+            for one in news:
+                one.notes.wrote(one)
+
+    async def _resume_parents(self) -> int:
+        """Resume tasks whose last subtask has ended; `unblock` does so where this worker does not come to it."""
+        if not self._parents:
+            return 0
+        parents, self._parents = self._parents, set()
+        try:
+            async with self._database.transaction(None) as connection:
+                resumed = await resume_parents(connection, parents)
+        except BaseException:
+            self._parents |= parents
+            raise
+        if resumed:
+            self._news.set()
+        return resumed
 
     def _begin(self, working: TaskSpan) -> None:
         attempt = asyncio.create_task(self._attempt(working))
-        self._under_way[attempt] = working.task
+        self._under_way[attempt], self._began_s[attempt] = working.task, time.monotonic()
         attempt.add_done_callback(self._ended)
 
     async def _attempt(self, working: TaskSpan) -> None:
@@ -139,10 +226,12 @@ class Tasks(JobDuty[ClaimedTask]):
         result = next_state(task, ended.outcome, self._retries)
         if ended.written:
             self._jobs.end([task.job])
+            self._parents |= parents_to_resume([result])
         (self._counted if ended.written else self._results).append(result)
 
     def _ended(self, attempt: asyncio.Task[None]) -> None:
         task = self._under_way.pop(attempt)
+        del self._began_s[attempt]
         # A thread goes on when its attempt is broken off: its task is given to others when the lease is over.
         if attempt.cancelled() and self._types[task.type].is_async:
             self._jobs.end([task.job])
@@ -158,7 +247,9 @@ class Tasks(JobDuty[ClaimedTask]):
         counted, self._counted = self._counted, []
         count_tasks(counted, self._database.clock.now())
         parts: Counter[str] = Counter(result.status for result in (*results, *counted))
-        more = more or bool(self._results or self._under_way) or not self._queue.has_gone_around
+        more = (
+            more or bool(self._results or self._under_way or self._parents) or not self._queue.has_gone_around
+        )
         return RunResult(len(results) + len(counted), more, dict(parts))
 
 

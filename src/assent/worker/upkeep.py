@@ -4,13 +4,39 @@ Nothing here touches an instance that has not ended. Dead letters, the keys of t
 log, approval requests and decisions are kept for ever.
 """
 
+from datetime import timedelta
 from typing import Final
 
+from assent.kernel.indexes import build_indexes
+from assent.runtime.declared_names import forget_names, names_of, record_names
 from assent.store.queries import load_queries
 from assent.store.upkeep import ensure_partitions
 from assent.worker.duty import RunResult, Schedule, WorkerContext, look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "worker.sql")
+
+
+class Names:
+    """Says which operations, tasks, actions and services the application of this worker declares.
+
+    Older workers leave these to newer ones, also for a while after the last of those has stopped.
+    """
+
+    name = "names"
+
+    def __init__(self, place: WorkerContext) -> None:
+        if place.runtime is None:
+            raise ValueError("Names are those of an application; give the worker context its runtime.")
+        self.pace = Schedule(place.options.names_interval_ms / 1000)
+        self._database = place.database
+        self._names = names_of(place.runtime.core)
+        self._length = timedelta(milliseconds=place.options.newer_code_wait_ms)
+
+    async def run_once(self) -> RunResult:
+        async with self._database.transaction(None) as connection:
+            written = await record_names(connection, self._names, self._length)
+            await forget_names(connection)
+        return RunResult(written)
 
 
 class Partitions:
@@ -100,12 +126,28 @@ KEPT_KEYS: Final = (
 """What `assent.engine.evolve` reads of a step's output, which a test compares, and what people ask first: why."""
 
 
+class Indexes:
+    """Builds indexes of entities that a new version of a contract declares, some entities of a type at a time."""
+
+    name = "indexes"
+
+    def __init__(self, place: WorkerContext) -> None:
+        options = place.options
+        self.pace = Schedule(options.indexes_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self._database = place.database
+        self._entities_max = options.indexes_entities_max
+
+    async def run_once(self) -> RunResult:
+        done = await build_indexes(self._database, self._entities_max)
+        return RunResult(done.indexed, more=done.more)
+
+
 class Compact:
     """Shrinks the output of steps that ended long ago to what a rebuild of the instance needs.
 
     Goes through the steps of each org in the order of time, once, as they grow old enough. A step keeps for ever when
     and how it ended, which actor ended it, and which way the token went. How a condition was evaluated and what a call
-    returned is dropped.
+    returned moves to `step_evidence`, where history finds it.
     """
 
     name = "compact"

@@ -13,6 +13,20 @@ WITH due AS (
 )
 SELECT * FROM claimed ORDER BY resume_at, id;
 
+-- name: find_next_due_step
+-- In how many seconds the next step is due, if that is within so many; in index order, so it reads one entry.
+SELECT extract(epoch FROM resume_at - assent.now())::float8
+  FROM assent.workflow_step_executions
+ WHERE status = 'pending' AND resume_at > assent.now() AND resume_at <= assent.now() + make_interval(secs => $1)
+ ORDER BY resume_at LIMIT 1;
+
+-- name: find_next_expiry
+-- In how many seconds the next instance expires, if that is within so many.
+SELECT extract(epoch FROM expires_at - assent.now())::float8
+  FROM assent.workflow_instances
+ WHERE status = 'running' AND expires_at > assent.now() AND expires_at <= assent.now() + make_interval(secs => $1)
+ ORDER BY expires_at LIMIT 1;
+
 -- name: find_expired_instances
 -- Running instances whose time is over and that have no event of it yet, earliest first.
 SELECT i.org_id, i.id, i.expires_at
@@ -96,7 +110,8 @@ SELECT count(*) FROM pruned;
 SELECT pg_try_advisory_xact_lock(hashtextextended('assent.compact', 0));
 
 -- name: compact_steps
--- Reduces the output of one org's next steps of so many months ago to the keys that are kept, and notes how far it is.
+-- Reduces the output of one org's next steps of so many months ago to the keys that are kept, moves the others to
+-- step_evidence, and notes how far it is.
 WITH RECURSIVE orgs (org_id) AS (
   -- From org to org by the primary key: a DISTINCT would read every instance.
   SELECT min(org_id) FROM assent.workflow_instances
@@ -115,7 +130,7 @@ WITH RECURSIVE orgs (org_id) AS (
                     AND s.created_at < assent.now() - make_interval(months => $1))
    LIMIT 1
 ), batch AS MATERIALIZED (
-  SELECT s.org_id, s.created_at, s.id, s.status, s.output_json
+  SELECT s.org_id, s.created_at, s.id, s.instance_id, s.status, s.output_json
     FROM turn t
    CROSS JOIN LATERAL (
      SELECT * FROM assent.workflow_step_executions s
@@ -131,10 +146,87 @@ WITH RECURSIVE orgs (org_id) AS (
    WHERE s.org_id = b.org_id AND s.created_at = b.created_at AND s.id = b.id
      AND b.status IN ('completed', 'failed', 'skipped', 'cancelled')
      AND jsonb_typeof(b.output_json) = 'object' AND b.output_json - $3::text[] - 'compacted' <> '{}'
-  RETURNING 1
+  RETURNING b.org_id, b.created_at, b.id, b.instance_id, b.output_json - $3::text[] - 'compacted' AS evidence
+), evidence AS (
+  INSERT INTO assent.step_evidence (org_id, step_created_at, step_id, instance_id, evidence)
+  SELECT org_id, created_at, id, instance_id, evidence FROM compacted
 ), noted AS (
   INSERT INTO assent.step_compactions AS c (org_id, step_created_at, step_id)
   SELECT org_id, created_at, id FROM batch ORDER BY created_at DESC, id DESC LIMIT 1
   ON CONFLICT (org_id) DO UPDATE SET step_created_at = excluded.step_created_at, step_id = excluded.step_id
 )
 SELECT (SELECT count(*) FROM batch) AS examined, (SELECT count(*) FROM compacted) AS compacted;
+
+-- name: claim_digests
+-- The members whose daily digest is due, by the hour of their own day; each day is claimed once. Where the clock is put forward
+-- over the hour, it is due right after; where it is put back, the day is claimed already.
+WITH due AS MATERIALIZED (
+  SELECT p.org_id, p.user_id, l.here::date AS today
+    FROM assent.member_preferences p
+   CROSS JOIN LATERAL (SELECT assent.now() AT TIME ZONE p.time_zone AS here) AS l
+   WHERE p.mails = 'daily' AND p.digested_on < l.here::date AND extract(hour FROM l.here) >= p.digest_hour
+   ORDER BY p.org_id, p.user_id LIMIT $1
+     FOR UPDATE OF p SKIP LOCKED
+)
+UPDATE assent.member_preferences p SET digested_on = due.today
+  FROM due WHERE p.org_id = due.org_id AND p.user_id = due.user_id
+RETURNING p.org_id, p.user_id, due.today;
+
+-- name: list_digest_questions
+-- What waits for these members, as their inboxes show it, the oldest first; without what another has claimed.
+SELECT p.org_id, p.user_id AS reader, w.kind, w.request_id, w.node_name, w.title, w.entity_type, w.workflow, w.figure,
+       w.currency, w.due_at, w.requested_by, w.entity_version
+  FROM unnest($1::text[], $2::text[]) AS p (org_id, user_id)
+  JOIN assent.members r ON r.org_id = p.org_id AND r.user_id = p.user_id AND r.active
+ CROSS JOIN LATERAL (
+    SELECT owner.user_id, coalesce(m.active, false) AS present, CASE WHEN m.kind = 'user' THEN m.roles ELSE '{}' END AS roles
+      FROM (SELECT p.user_id
+            UNION SELECT d.from_user FROM assent.approval_delegations d
+                   WHERE d.org_id = p.org_id AND d.to_user = p.user_id AND d.revoked_at IS NULL
+                     AND d.starts_at <= assent.now() AND (d.ends_at IS NULL OR d.ends_at > assent.now())) AS owner
+      LEFT JOIN assent.members m ON m.org_id = p.org_id AND m.user_id = owner.user_id
+    OFFSET 0) AS o
+ CROSS JOIN LATERAL (
+    SELECT * FROM (
+      SELECT * FROM assent.waiting_for(p.org_id, p.user_id, o.user_id, assent.now(), o.present, o.roles)
+      UNION ALL SELECT * FROM assent.questions_to(p.org_id, p.user_id, o.user_id, o.present)) AS i
+     WHERE i.claimed_by IS NULL OR i.claimed_by = p.user_id
+     ORDER BY i.created_at, i.id LIMIT $3) AS w
+ ORDER BY p.org_id, p.user_id, w.created_at, w.id;
+
+-- name: forget_closed_incidents
+-- An incident that is open no more is forgotten: should it come back, it is a new one.
+DELETE FROM assent.alerted_incidents a
+ WHERE NOT EXISTS (SELECT FROM assent.incidents i
+                    WHERE i.org_id = a.org_id AND i.kind = a.kind AND i.id = a.incident_id);
+
+-- name: add_alert_times
+-- A row to lock for each org that wants alerts.
+INSERT INTO assent.alert_times (org_id)
+SELECT org_id FROM assent.orgs WHERE jsonb_typeof(settings -> 'alert_url') = 'string'
+ON CONFLICT DO NOTHING;
+
+-- name: lock_orgs_to_alert
+-- Orgs that want alerts, have had none for a minute, and have an incident that none has named; those that another worker has
+-- locked are skipped.
+SELECT t.org_id, o.settings ->> 'alert_url' AS url
+  FROM assent.alert_times t JOIN assent.orgs o ON o.org_id = t.org_id
+ WHERE jsonb_typeof(o.settings -> 'alert_url') = 'string' AND t.last_at <= assent.now() - interval '1 minute'
+   AND EXISTS (SELECT FROM assent.incidents_to_alert i WHERE i.org_id = t.org_id)
+ ORDER BY t.last_at, t.org_id LIMIT $1
+   FOR UPDATE OF t SKIP LOCKED;
+
+-- name: mark_incidents
+-- The incidents of locked orgs that an alert names now, the oldest first, and that it does.
+WITH new AS MATERIALIZED (
+  SELECT i.* FROM unnest($1::text[]) AS o (org_id)
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.incidents_to_alert a WHERE a.org_id = o.org_id ORDER BY a.since, a.id LIMIT $2) AS i
+), marked AS (
+  INSERT INTO assent.alerted_incidents (org_id, kind, incident_id) SELECT org_id, kind, id FROM new
+  RETURNING org_id, kind, incident_id
+), timed AS (
+  UPDATE assent.alert_times t SET last_at = assent.now() FROM (SELECT DISTINCT org_id FROM new) AS n WHERE t.org_id = n.org_id
+)
+SELECT n.* FROM new n JOIN marked m ON m.org_id = n.org_id AND m.kind = n.kind AND m.incident_id = n.id
+ ORDER BY n.org_id, n.since, n.id;

@@ -31,7 +31,7 @@ FINISH_MAX_S: Final = 90.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChaosOutcome:
     """One run."""
 
     seed: int
@@ -42,7 +42,7 @@ class Outcome:
     postgres: str
 
 
-async def run(seconds: float, seed: int, folder: Path) -> Outcome:
+async def run(seconds: float, seed: int, folder: Path) -> ChaosOutcome:
     """Break things for so many seconds, let them go on, and compare everything."""
     async with Plant.open(folder) as plant:
         load, disorder = Load(plant, seed), Disorder(plant, seed)
@@ -64,10 +64,10 @@ async def run(seconds: float, seed: int, folder: Path) -> Outcome:
         connection: asyncpg.Connection[Any] = await asyncpg.connect(plant.database_url)
         version: str = await connection.fetchval("SHOW server_version")
         await connection.close()
-        return Outcome(seed, seconds, disorder.done, load.statuses, findings, version)
+        return ChaosOutcome(seed, seconds, disorder.done, load.statuses, findings, version)
 
 
-def report(outcome: Outcome, commit: str, when: datetime) -> str:
+def report(outcome: ChaosOutcome, commit: str, when: datetime) -> str:
     """Return the section of docs/proof.md about a run."""
     memory_gb = psutil.virtual_memory().total / 1024**3
     machine = (

@@ -13,7 +13,7 @@ import httpx
 from tests.faults.chaos.application import ORGS
 from tests.faults.chaos.plant import Plant
 from tests.http.callers import bearer, token
-from tests.receiver import Received, Reply
+from tests.receiver import Received, ReceiverReply
 
 ANSWER_MAX_S: Final = 20.0
 """How long a client waits for an answer; then it has none."""
@@ -152,12 +152,12 @@ class Load:
             self._http[org, user] = httpx.AsyncClient(headers=bearer(text), timeout=ANSWER_MAX_S)
         return self._http[org, user]
 
-    def _receive(self, received: Received) -> Reply:
+    def _receive(self, received: Received) -> ReceiverReply:
         """Answer a call; one that asks for a result gets it later, by the address that came with it."""
         if received.path == "/ask":
             asked = (received.headers["assent-callback"], received.json["number"])
             self._loop.call_soon_threadsafe(self._callbacks.put_nowait, asked)
-        return Reply()
+        return ReceiverReply()
 
     async def _call_back(self) -> None:
         async with httpx.AsyncClient(timeout=ANSWER_MAX_S) as client:

@@ -75,6 +75,10 @@ def test_a_condition_may_be_written_as_json() -> None:
         ({"type": "webhook_out", "url": "u", "headers": {"X": "{entity.colour}"}}, ("headers", "X")),
         ({"type": "webhook_out", "url": "u", "body": {"a": ["{entity.colour}"]}}, ("body", "a", 0)),
         ({"type": "notification", "channel": "email", "to": "{entity.colour}", "text": "t"}, ("to",)),
+        (
+            {"type": "notification", "channel": "email", "to": ["ann", "{entity.colour}"], "text": "t"},
+            ("to", 1),
+        ),
         ({"type": "notification", "channel": "email", "to": "t", "text": "an {open brace"}, ("text",)),
         (
             {"type": "action", "action": "order.create", "payload": {"a": {"b": "{entity.colour}"}}},

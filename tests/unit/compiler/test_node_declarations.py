@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from assent.definitions.sources import data_of
 from assent.model.flow import parse_flow
 from assent.model.patch import PATCH_KINDS, parse_patch
 
@@ -52,6 +53,17 @@ GOOD: list[dict[str, Any]] = [
     {"type": "task", "task": "a.b", "await": False, "priority": 200},
     {"type": "emit", "key": "order:paid:{workflow.order_id}", "data": {"lines": ["{now}", 1]}},
     {"type": "rule", "rule": "any rule", "label": "Credit check", "edit": "locked"},
+    {"type": "condition"},
+    {"type": "notification", "channel": "email", "to": "{entity.email}", "text": "Done."},
+    {"type": "parallel_split"},
+    {"type": "parallel_join", "mode": "any"},
+    {"type": "policy_gate", "capability": "a:b"},
+    {
+        "type": "requirements",
+        "requirements": [{"type": "requirement_satisfied", "doc_type": "passport", "subject": "$client"}],
+    },
+    {"type": "script", "set": {"lane": "'fast'"}},
+    {"type": "wait_event", "key": "paid:{entity.number}"},
 ]
 BAD: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ({"type": "approval"}, "BAD_VALUE", ()),
@@ -159,6 +171,9 @@ BAD: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ({"type": "emit", "data": {}}, "MISSING_KEY", ("key",)),
     ({"type": "emit", "key": "k", "timeout": "1d"}, "UNKNOWN_KEY", ("timeout",)),
     ({"type": "notification", "channel": "email", "to": "a"}, "MISSING_KEY", ("text",)),
+    ({"type": "notification", "channel": "email", "to": [], "text": "b"}, "WRONG_TYPE", ("to",)),
+    ({"type": "notification", "channel": "email", "to": 7, "text": "b"}, "WRONG_TYPE", ("to",)),
+    ({"type": "notification", "channel": "email", "to": ["a", ""], "text": "b"}, "WRONG_TYPE", ("to", 1)),
     ({"type": "script", "set": {}}, "WRONG_TYPE", ("set",)),
     ({"type": "condition", "when": "true"}, "UNKNOWN_KEY", ("when",)),
     ({"type": "parallel_join", "mode": "first"}, "BAD_VALUE", ("mode",)),
@@ -196,6 +211,19 @@ BAD: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
 @pytest.mark.parametrize("node", GOOD, ids=str)
 def test_a_whole_node_is_read(node: dict[str, Any]) -> None:
     assert problems_of(node) == []
+
+
+@pytest.mark.parametrize("node", GOOD, ids=str)
+def test_what_is_kept_of_a_node_is_read_again(node: dict[str, Any]) -> None:
+    """A published patch is kept without what it does not say, and compiled from that with the org's others."""
+    base = {"entity_type": "invoice", "envelope_version": 1}
+    patch, _ = parse_patch({"patch": "p", "base": base, "slots": {"s": {"nodes": [{"id": "x", **node}]}}})
+    assert patch is not None
+    assert parse_patch(data_of(patch)) == (patch, [])
+
+
+def test_every_kind_is_tried() -> None:
+    assert {node["type"] for node in GOOD} == set(PATCH_KINDS)
 
 
 @pytest.mark.parametrize(("node", "code", "path"), BAD, ids=str)

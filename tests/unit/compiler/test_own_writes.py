@@ -67,6 +67,7 @@ def test_naming_the_own_entity_does_not_make_it_another() -> None:
     ("step", "path"),
     [
         ({"type": "script", "set": {"tenant_id": "1"}}, ("set", "tenant_id")),
+        ({"type": "script", "set": {"approved_by": "actor.id"}}, ("set", "approved_by")),
         ({"type": "form", "form": {"subject_id": {"type": "text"}}}, ("form", "subject_id")),
         (
             {"type": "system", "operation": {"sdk": "a.b"}, "output": {"partition_id": "result.x"}},

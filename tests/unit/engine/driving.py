@@ -49,7 +49,7 @@ class Everybody(Presence):
         return (user_id, None) not in self.present
 
 
-class Case:
+class EngineCase:
     """One instance, its inputs and its steps."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Case:
     def id(self) -> UUID:
         return new_id(self.now)
 
-    def start(self, **data: Any) -> "Case":
+    def start(self, **data: Any) -> "EngineCase":
         assert self.give(Start(self.id(), ANN, data)) == "accepted"
         return self
 
@@ -164,4 +164,4 @@ class Case:
         return next(s for s in self.steps.values() if s.node_id == name)
 
 
-__all__ = ["ANN", "NOW", "SYSTEM", "Case", "flow"]
+__all__ = ["ANN", "NOW", "SYSTEM", "EngineCase", "flow"]

@@ -23,7 +23,7 @@ from tests.unit.engine.approving import (
     request_at,
     request_of,
 )
-from tests.unit.engine.driving import NOW, Case, flow
+from tests.unit.engine.driving import NOW, EngineCase, flow
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_tiers_ask_by_the_amount() -> None:
     tiers = [{"up_to": 100, "assignee": {"role": "legal"}}, {"assignee": {"role": "cfo"}}]
     node = {"id": "ask", "type": "approval", "amount": "workflow.amount", "tiers": _as_approvers(tiers)}
     for amount, asked in ((100, "lea"), (101, "cfo"), ("100.00", "lea"), ("100.01", "cfo")):
-        case = Case(flow([node, *ENDS], WAYS))
+        case = EngineCase(flow([node, *ENDS], WAYS))
         case.people = {"legal": ("lea",), "cfo": ("cfo",)}
         case.start(amount=amount)
         assert [seat.user_id for seat in request_of(case).seats] == [asked]
@@ -126,7 +126,7 @@ def _as_approvers(tiers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("amount", ["many", None, True, "NaN"])
 def test_an_amount_that_is_no_number_is_an_incident(amount: Any) -> None:
     tiers = [{"up_to": 100, "approvers": {"role": "legal"}}, {"approvers": {"role": "cfo"}}]
-    case = Case(
+    case = EngineCase(
         flow([{"id": "ask", "type": "approval", "amount": "workflow.amount", "tiers": tiers}, *ENDS], WAYS)
     )
     case.start(amount=amount)
@@ -261,13 +261,15 @@ def test_one_person_does_not_fill_two_seats_of_a_round() -> None:
     assert code(decide(case, "dan", on_behalf_of="bea")) == "SEPARATION_OF_DUTIES"
 
 
-def parallel(**keys: Any) -> Case:
+def parallel(**keys: Any) -> EngineCase:
     fork = [{"id": "fork", "type": "parallel_split"}, {"id": "join", "type": "parallel_join", "mode": "all"}]
     asks = [{"id": name, "type": "approval", "assignee": {"role": "boss"}} for name in ("one", "two")]
     ways = [{"from": "fork", "to": name} for name in ("one", "two")]
     ways += [{"from": name, "event": "approved", "to": "join"} for name in ("one", "two")]
     ways += [{"from": name, "event": "rejected", "to": "join"} for name in ("one", "two")]
-    case = Case(flow([fork[0], *asks, fork[1], ENDS[0]], [*ways, {"from": "join", "to": "yes"}], **keys))
+    case = EngineCase(
+        flow([fork[0], *asks, fork[1], ENDS[0]], [*ways, {"from": "join", "to": "yes"}], **keys)
+    )
     case.people = {"boss": BOSSES}
     return case.start()
 
@@ -330,7 +332,7 @@ def test_a_stranger_is_told_who_is_asked() -> None:
 
 def test_a_guard_refuses_the_answer_and_nothing_is_stuck() -> None:
     steps = [{"id": "ask", "type": "approval", "assignee": {"role": "boss"}}, *ENDS]
-    case = Case(flow(steps, [{**WAYS[0], "guard": "orders:approve"}, WAYS[1]]))
+    case = EngineCase(flow(steps, [{**WAYS[0], "guard": "orders:approve"}, WAYS[1]]))
     case.people = {"boss": BOSSES}
     case.start()
     assert code(decide(case, "bea")) == "POLICY_DENIED"
@@ -425,7 +427,7 @@ def test_an_answer_of_the_nodes_own_ends_the_request_as_returned() -> None:
     more = [{"id": "more", "type": "terminal"}]
     ask = {"id": "ask", "type": "approval", "assignee": {"role": "boss"}, "outcomes": ["more_information"]}
     way = {"from": "ask", "event": "more_information", "to": "more"}
-    case = Case(flow([ask, *ENDS, *more], [*WAYS, way]))
+    case = EngineCase(flow([ask, *ENDS, *more], [*WAYS, way]))
     case.people = {"boss": BOSSES}
     case.start()
     decide(case, "bea", "more_information")
@@ -457,14 +459,14 @@ def test_a_rejection_leaves_its_reason() -> None:
     assert case.step_of("ask").output["reason"] == "too dear"
 
 
-def ring(case: Case, hours: float) -> Offered:
+def ring(case: EngineCase, hours: float) -> Offered:
     """Let time pass, and the timer of the step come."""
     case.now += timedelta(hours=hours)
     step = case.step_of("ask")
     return case.give(TimerDue(case.id(), step_id=step.id))
 
 
-def due(case: Case) -> Any:
+def due(case: EngineCase) -> Any:
     step = case.step_of("ask")
     return case.times.get(step.id, step.resume_at)
 
@@ -475,7 +477,7 @@ TIMEOUT = {"from": "ask", "event": "timeout", "to": "late"}
 def test_time_without_an_answer_leaves_by_the_timeout_edge() -> None:
     late = {"id": "late", "type": "terminal"}
     ask = {"id": "ask", "type": "approval", "assignee": {"role": "boss"}, "timeout": "24h"}
-    case = Case(flow([ask, *ENDS, late], [*WAYS, TIMEOUT]))
+    case = EngineCase(flow([ask, *ENDS, late], [*WAYS, TIMEOUT]))
     case.people = {"boss": BOSSES}
     case.start()
     assert due(case) == NOW + timedelta(hours=24)
@@ -517,6 +519,18 @@ def test_reminders_come_again_and_again_until_somebody_answers() -> None:
     assert end_of(case) == "no"
 
 
+def test_without_a_channel_only_reminders_and_escalations_are_sent_by_e_mail() -> None:
+    case = asking(remind="24h", escalate={"after": "36h", "to": {"role": "cfo"}}).start()
+    case.give(Reassign(case.id(), Actor("bea"), request_of(case).id, "bea", "dan"))
+    assert case.effects == [], "only `notify` notifies people who are asked"
+    ring(case, 24)
+    ring(case, 12)
+    found = [(e.type, e.payload["user"], e.payload["occasion"]) for e in case.effects]
+    assert ("email", "dan", "reminded") in found
+    assert ("email", "cfo", "escalated") in found
+    assert {occasion for _, _, occasion in found} == {"reminded", "escalated"}
+
+
 def test_only_those_who_are_asked_and_have_not_answered_are_reminded() -> None:
     case = asking(
         mode="all", remind="24h", notify="email", escalate={"after": "48h", "to": {"role": "cfo"}}
@@ -554,3 +568,37 @@ def test_in_a_flow_the_approval_consumes_itself() -> None:
     case = asking().start()
     decide(case, "bea")
     assert request_of(case).applied_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("answers", "variable", "person"),
+    [
+        ([("bob", "approved")], "approved_by", "bob"),
+        ([("bob", "abstained"), ("cid", "approved")], "approved_by", "cid"),
+        ([("bea", "rejected")], "rejected_by", "bea"),
+    ],
+)
+def test_variables_name_the_person_whose_decision_ended_it(answers: Any, variable: str, person: str) -> None:
+    case = asking().start()
+    play(case, *answers)
+    assert case.instance.context[variable] == person
+
+
+def test_data_of_a_decision_cannot_name_another_approver() -> None:
+    case = asking().start()
+    decide(case, "bob", data={"approved_by": "cid"})
+    assert case.instance.context["approved_by"] == "bob"
+
+
+def test_default_is_approved_by_the_system() -> None:
+    case = asking(timeout="1h", default="approved").start()
+    case.wait(7200)
+    case.give(TimerDue(case.id(), step_id=request_of(case).step_id))
+    assert case.instance.context["approved_by"] == "system"
+
+
+def test_approver_is_no_originator_of_the_next_approval() -> None:
+    """What the engine notes about a decision is not the approver's own contribution."""
+    case = asking().start()
+    play(case, ("bob", "approved"))
+    assert "bob" not in case.instance.originators.ids

@@ -22,7 +22,7 @@ from assent.model.approval import Delegation
 from assent.model.form import FormRequest
 from assent.model.mutation import Rejection
 from tests.authored import END
-from tests.unit.engine.driving import ANN, NOW, Case, flow
+from tests.unit.engine.driving import ANN, NOW, EngineCase, flow
 
 LATE = {"id": "late", "type": "terminal"}
 SENT = {"from": "ask", "event": "sent", "to": "end"}
@@ -31,22 +31,22 @@ ADMIN = Actor("eve", capabilities=frozenset({"*"}))
 CLERKS = ("bea", "bob")
 
 
-def asking(*more: dict[str, Any], ways: tuple[dict[str, Any], ...] = (), **keys: Any) -> Case:
+def asking(*more: dict[str, Any], ways: tuple[dict[str, Any], ...] = (), **keys: Any) -> EngineCase:
     """A flow of one form."""
-    case = Case(flow([{"id": "ask", "type": "action", **keys}, END, *more], [SENT, *ways]))
+    case = EngineCase(flow([{"id": "ask", "type": "action", **keys}, END, *more], [SENT, *ways]))
     case.people = {"clerks": CLERKS, "nobody": ()}
     return case
 
 
-def of_clerks(**keys: Any) -> Case:
+def of_clerks(**keys: Any) -> EngineCase:
     return asking(assignee={"role": "clerks"}, **keys).start()
 
 
-def form_of(case: Case) -> FormRequest:
+def form_of(case: EngineCase) -> FormRequest:
     return next(iter(case.forms.values()))
 
 
-def seats(case: Case) -> dict[str, str]:
+def seats(case: EngineCase) -> dict[str, str]:
     return {seat.user_id: seat.status for seat in form_of(case).seats}
 
 
@@ -55,7 +55,7 @@ def code(outcome: Offered) -> str:
     return outcome.code
 
 
-def send(case: Case, who: str | Actor, **data: Any) -> Offered:
+def send(case: EngineCase, who: str | Actor, **data: Any) -> Offered:
     return case.give(Advance(case.id(), _actor(who), "sent", data))
 
 
@@ -63,11 +63,11 @@ def _actor(who: str | Actor) -> Actor:
     return Actor(who) if isinstance(who, str) else who
 
 
-def do(case: Case, kind: type[Input], who: str | Actor, **rest: Any) -> Offered:
+def do(case: EngineCase, kind: type[Input], who: str | Actor, **rest: Any) -> Offered:
     return case.give(kind(case.id(), _actor(who), step_id=form_of(case).id, **rest))  # type: ignore[call-arg]
 
 
-def stand_in(case: Case, from_user: str, to_user: str, **scope: Any) -> None:
+def stand_in(case: EngineCase, from_user: str, to_user: str, **scope: Any) -> None:
     case.delegations = {to_user: (Delegation(UUID(int=9), from_user, to_user, **scope),)}
 
 
@@ -258,7 +258,7 @@ def test_a_form_of_another_step_is_closed() -> None:
     assert code(case.give(ClaimForm(case.id(), Actor("bea"), UUID(int=7)))) == "FORM_CLOSED"
 
 
-def reassign(case: Case, who: str | Actor, from_user: str, to_user: str) -> Offered:
+def reassign(case: EngineCase, who: str | Actor, from_user: str, to_user: str) -> Offered:
     return do(
         case, ReassignForm, who, from_user=from_user, to_user=to_user, to_email=f"{to_user}@acme.example"
     )
@@ -287,12 +287,12 @@ def test_not_everybody_hands_it_on_to_anybody(who: str, from_user: str, to_user:
     assert code(reassign(of_clerks(), who, from_user, to_user)) == refused
 
 
-def ring(case: Case, hours: float) -> Offered:
+def ring(case: EngineCase, hours: float) -> Offered:
     case.now += timedelta(hours=hours)
     return case.give(TimerDue(case.id(), step_id=case.step_of("ask").id))
 
 
-def due(case: Case) -> Any:
+def due(case: EngineCase) -> Any:
     step = case.step_of("ask")
     return case.times.get(step.id, step.resume_at)
 
@@ -300,12 +300,25 @@ def due(case: Case) -> Any:
 def test_people_are_told_what_they_are_asked_and_by_when() -> None:
     case = of_clerks(notify="email", due="24h", label="Intake")
     told = [(effect.payload["to"], effect.payload["text"]) for effect in case.effects]
-    text = "You are asked to fill in Intake: test.flow. It is due 2026-03-03 09:00 UTC."
+    asked = "You are asked to fill in Intake: test.flow. It was requested by ann."
+    text = f"{asked} It is due 2026-03-03 09:00 UTC."
     assert told == [("bea@acme.example", text), ("bob@acme.example", text)]
+    subject = "Intake: test.flow (requested by ann, due 2026-03-03 09:00 UTC)"
+    assert {effect.payload["subject"] for effect in case.effects} == {subject}
 
 
 def test_whoever_started_is_told_too() -> None:
     case = asking(notify="email").start()
+    assert [effect.payload["to"] for effect in case.effects] == ["ann@acme.example"]
+    assert case.effects[0].payload["text"] == "You are asked to fill in ask: test.flow.", (
+        "ann knows who asked"
+    )
+
+
+def test_whoever_started_is_reminded_at_their_address() -> None:
+    case = asking(remind="24h").start()
+    assert case.effects == []
+    ring(case, 24)
     assert [effect.payload["to"] for effect in case.effects] == ["ann@acme.example"]
 
 
@@ -321,8 +334,11 @@ def test_reminders_come_again_and_again_until_the_time_is_over() -> None:
         assert due(case) == NOW + timedelta(hours=hours)
         assert ring(case, 24) == "accepted"
     assert due(case) == NOW + timedelta(hours=72)
-    assert [e.payload["occasion"] for e in case.effects] == ["asked"] * 2 + ["reminded"] * 4
-    assert len({effect.key("step") for effect in case.effects}) == 6
+    assert [e.payload["occasion"] for e in case.effects] == ["reminded"] * 4, (
+        "`remind` alone sends nothing at once"
+    )
+    assert {e.type for e in case.effects} == {"email"}
+    assert len({effect.key("step") for effect in case.effects}) == 4
     ring(case, 24)
     assert case.trace() == ["start", "ask", "late"]
 

@@ -4,21 +4,21 @@ from datetime import timedelta
 from typing import Any
 
 from assent.engine.inputs import Cancel, EventArrived, Pause, RequestDecided, Resume, TimerDue
-from tests.unit.engine.driving import ANN, NOW, OPS, Case, flow
+from tests.unit.engine.driving import ANN, NOW, OPS, EngineCase, flow
 
 ENDS = [{"id": "end", "type": "terminal"}, {"id": "failed", "type": "terminal"}]
 
 
-def asking(*more: dict[str, Any], **rest: Any) -> Case:
+def asking(*more: dict[str, Any], **rest: Any) -> EngineCase:
     vendor = {"id": "vendor", "type": "webhook_out", "url": "https://v.example", "await": "result", **rest}
     ways = [
         {"from": "vendor", "event": "completed", "to": "end"},
         {"from": "vendor", "event": "error", "to": "failed"},
     ]
-    return Case(flow([vendor, *ENDS], [*ways, *more])).start(client="c-1")
+    return EngineCase(flow([vendor, *ENDS], [*ways, *more])).start(client="c-1")
 
 
-def decided(case: Case, status: str = "completed", **rest: Any) -> RequestDecided:
+def decided(case: EngineCase, status: str = "completed", **rest: Any) -> RequestDecided:
     (asked,) = case.asks
     return RequestDecided(case.id(), step_id=asked.step_id, request_id=asked.id, status=status, **rest)
 

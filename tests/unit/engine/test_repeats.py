@@ -6,7 +6,7 @@ from typing import Any
 
 from assent.engine.inputs import Cancel, CancelToken, Resume, RetryInstance, Skip
 from tests.authored import END, arrows, form, script
-from tests.unit.engine.driving import ANN, OPS, Case, flow
+from tests.unit.engine.driving import ANN, OPS, EngineCase, flow
 from tests.unit.engine.test_flows import code
 
 
@@ -25,7 +25,7 @@ def answering(answers: Iterable[bool]) -> Any:
     return {"x.y": function}
 
 
-def keys_are_unique(case: Case) -> bool:
+def keys_are_unique(case: EngineCase) -> bool:
     return max(Counter(step.key for step in case.steps.values()).values()) == 1
 
 
@@ -33,7 +33,7 @@ BROKEN = flow([call("call"), END], arrows("call", "end"))
 
 
 def test_what_fails_again_can_be_tried_again() -> None:
-    case = Case(BROKEN, answering([False, False, False, True])).start()
+    case = EngineCase(BROKEN, answering([False, False, False, True])).start()
     for _ in range(3):
         assert case.instance.status == "paused"
         assert case.give(RetryInstance(case.id(), OPS)) == "accepted"
@@ -44,14 +44,14 @@ def test_what_fails_again_can_be_tried_again() -> None:
 
 def test_attempts_begin_anew_at_the_next_node() -> None:
     plan = flow([call("one"), call("two"), END], arrows("one", "two", "end"))
-    case = Case(plan, answering([False, True, False, True])).start()
+    case = EngineCase(plan, answering([False, True, False, True])).start()
     for _ in range(2):
         case.give(RetryInstance(case.id(), OPS))
     assert [s.token_id for s in case.steps.values() if s.node_id == "two"] == ["0", "0!1"]
 
 
 def test_cancelling_what_failed_is_a_step_of_its_own() -> None:
-    case = Case(BROKEN, answering([False, False])).start()
+    case = EngineCase(BROKEN, answering([False, False])).start()
     case.give(RetryInstance(case.id(), OPS))
     case.give(Cancel(case.id(), ANN, "enough"))
     assert [s.token_id for s in case.steps.values() if s.node_id == "call"] == ["0", "0!1", "0!2"]
@@ -59,7 +59,7 @@ def test_cancelling_what_failed_is_a_step_of_its_own() -> None:
 
 
 def test_skipping_what_failed_twice_is_a_step_of_its_own() -> None:
-    case = Case(BROKEN, answering([False, False])).start()
+    case = EngineCase(BROKEN, answering([False, False])).start()
     case.give(RetryInstance(case.id(), OPS))
     case.give(Skip(case.id(), OPS, "call", "call->end", "by hand"))
     assert case.instance.status == "completed"
@@ -89,12 +89,12 @@ NESTED = flow(
 )
 
 
-def token_at(case: Case, node: str) -> str:
+def token_at(case: EngineCase, node: str) -> str:
     return next(token.id for token in case.instance.tokens.values() if token.node == node)
 
 
 def test_cancelling_a_branch_that_was_split_ends_all_of_it() -> None:
-    case = Case(NESTED).start()
+    case = EngineCase(NESTED).start()
     assert case.give(CancelToken(case.id(), OPS, token_at(case, "inner"), "not needed")) == "accepted"
     assert case.resting == ["left"]
     assert sorted(case.trace("cancelled")) == ["down", "inner", "up"]
@@ -122,7 +122,7 @@ def test_branch_that_is_left_alone_by_a_pause_joins_after_it() -> None:
             *arrows("inner", "down", "meet"),
         ],
     )
-    case = Case(plan, answering([False, True])).start()
+    case = EngineCase(plan, answering([False, True])).start()
     assert case.instance.status == "paused"
     case.give(RetryInstance(case.id(), OPS))
     assert case.instance.status == "completed"
@@ -153,7 +153,7 @@ def test_chain_that_is_too_long_beside_a_complete_join_is_paused_and_goes_on() -
             *arrows("up", "meet", event="done"),
         ],
     )
-    case = Case(plan, answering([True] * 12), chain_steps_max=10).start()
+    case = EngineCase(plan, answering([True] * 12), chain_steps_max=10).start()
     case.advance("done", step="ask")
     assert case.instance.status == "paused"
     assert case.give(Resume(case.id(), OPS)) == "accepted"
@@ -179,7 +179,7 @@ ANY = flow(
 
 
 def test_join_that_nobody_reaches_any_more_fails_and_can_be_skipped() -> None:
-    case = Case(ANY).start()
+    case = EngineCase(ANY).start()
     for name in ("left", "right"):
         case.give(CancelToken(case.id(), OPS, token_at(case, name), "not needed"))
     assert case.instance.incident is not None
@@ -204,7 +204,7 @@ def test_a_loop_inside_a_branch_runs_its_steps_again_under_keys_of_their_own() -
         *arrows("right", "join", event="submitted"),
         {"from": "join", "to": "end"},
     ]
-    case = Case(flow([fork, form("left"), form("right"), script("note"), join, END], ways)).start()
+    case = EngineCase(flow([fork, form("left"), form("right"), script("note"), join, END], ways)).start()
     for _ in range(2):
         assert case.advance("again", step="left") == "accepted"
     assert case.advance("submitted", step="left") == "accepted"

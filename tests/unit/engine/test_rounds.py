@@ -16,10 +16,10 @@ from assent.model.actor import Actor
 from assent.model.approval import ApprovalRequest, Decision, Delegation, Group, Seat
 from assent.model.mutation import Rejection
 from tests.unit.engine.approving import ENDS, asking, code, decide, end_of, play, request_at
-from tests.unit.engine.driving import NOW, Case, flow
+from tests.unit.engine.driving import NOW, EngineCase, flow
 
 
-def two_branches(one: tuple[str, ...], two: tuple[str, ...], mode: str = "any", **keys: Any) -> Case:
+def two_branches(one: tuple[str, ...], two: tuple[str, ...], mode: str = "any", **keys: Any) -> EngineCase:
     """Two approvals at the same time, each of a role of its own."""
     fork = [{"id": "fork", "type": "parallel_split"}, {"id": "join", "type": "parallel_join", "mode": "all"}]
     asks = [{"id": name, "type": "approval", "assignee": {"role": name}} for name in ("one", "two")]
@@ -28,7 +28,9 @@ def two_branches(one: tuple[str, ...], two: tuple[str, ...], mode: str = "any", 
     ways += [
         {"from": a["id"], "event": event, "to": "join"} for a in asks for event in ("approved", "rejected")
     ]
-    case = Case(flow([fork[0], *asks, fork[1], ENDS[0]], [*ways, {"from": "join", "to": "yes"}], **keys))
+    case = EngineCase(
+        flow([fork[0], *asks, fork[1], ENDS[0]], [*ways, {"from": "join", "to": "yes"}], **keys)
+    )
     case.people = {"one": one, "two": two}
     return case.start()
 
@@ -115,7 +117,7 @@ def test_nobody_is_taken_from_a_seat_that_nobody_else_could_fill() -> None:
     assert hand_over(case, "one", "bob", "dan") == "accepted"
 
 
-def hand_over(case: Case, name: str, from_user: str, to_user: str) -> Offered:
+def hand_over(case: EngineCase, name: str, from_user: str, to_user: str) -> Offered:
     given = Reassign(case.id(), Actor(from_user), request_at(case, name).id, from_user, to_user)
     return case.give(given)
 
@@ -129,7 +131,7 @@ def test_whoever_sat_before_in_the_round_gets_no_seat_and_the_record_says_so() -
         for a, b in (("one", "two"), ("two", "three"), ("three", "yes"))
     ]
     ways += [{"from": name, "event": "rejected", "to": "no"} for name in ("one", "two", "three")]
-    case = Case(flow([*asks, *ENDS], ways))
+    case = EngineCase(flow([*asks, *ENDS], ways))
     case.people = {"boss": ("bea", "bob", "cid")}
     case.start()
     for who in ("bea", "bob"):
@@ -142,16 +144,22 @@ def test_whoever_sat_before_in_the_round_gets_no_seat_and_the_record_says_so() -
     }
 
 
-def stand_in(case: Case, from_user: str, to_user: str) -> None:
+def test_incident_says_how_one_person_may_fill_two_seats_of_a_round() -> None:
+    case = one_after_the_other(("bea",))
+    decide(case, "bea")
+    assert "`separation: {twice: allowed}` lets" in str(case.step_of("two").error)
+
+
+def stand_in(case: EngineCase, from_user: str, to_user: str) -> None:
     case.delegations = {to_user: (Delegation(UUID(int=9), from_user, to_user),)}
 
 
-def one_after_the_other(people: tuple[str, ...]) -> Case:
+def one_after_the_other(people: tuple[str, ...]) -> EngineCase:
     """Two approvals of one role, one after the other, in one round."""
     asks = [{"id": name, "type": "approval", "assignee": {"role": "boss"}} for name in ("one", "two")]
     ways = [{"from": a, "event": "approved", "to": b} for a, b in (("one", "two"), ("two", "yes"))]
     ways += [{"from": name, "event": "rejected", "to": "no"} for name in ("one", "two")]
-    case = Case(flow([*asks, *ENDS], ways))
+    case = EngineCase(flow([*asks, *ENDS], ways))
     case.people = {"boss": people}
     return case.start()
 
@@ -192,7 +200,7 @@ def test_one_person_fills_one_seat_of_a_later_round_too() -> None:
         {"from": "check", "event": "submitted", "to": "yes"},
     ]
     forms = [{"id": name, "type": "action"} for name in ("draft", "check")]
-    case = Case(flow([forms[0], fork[0], *asks, fork[1], forms[1], ENDS[0]], ways))
+    case = EngineCase(flow([forms[0], fork[0], *asks, fork[1], forms[1], ENDS[0]], ways))
     case.people = {"one": ("bea", "bob"), "two": ("bea", "bob")}
     case.start()
     for answers in ((("bea", "one"), ("bob", "two")), (("bob", "one"), ("bea", "two"))):

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.model.outside_request import Bundle, read_bundle
+from assent.model.outside_request import parse_bundle
 from assent.requests.deliveries import Delivery, Folded, decided, fold
 from tests.requests.bundles import item
 
 
 def delivery(number: int, *items, **rest) -> Delivery:
-    bundle = read_bundle({"key": f"k{number}", "items": list(items), **rest})
-    assert isinstance(bundle, Bundle), bundle
+    bundle, problems = parse_bundle({"key": f"k{number}", "items": list(items), **rest})
+    assert bundle is not None, problems
     return Delivery(UUID(int=number), bundle)
 
 

@@ -71,6 +71,9 @@ def test_one_source_state_is_written_without_a_list() -> None:
             "MISPLACED_KEY",
             "fields.it.fields.x.of",
         ),
+        (field(type="text", currency="EUR"), "MISPLACED_KEY", "fields.it.currency"),
+        (field(type="money", currency="curency"), "UNKNOWN_FIELD", "fields.it.currency"),
+        (field(type="money", currency="it"), "WRONG_TYPE", "fields.it.currency"),
         (lifecycle(initial="gone"), "UNKNOWN_STATE", "lifecycle.initial"),
         (
             lifecycle(transitions={"send": {"from": ["draft", "gone"], "to": "sent"}}),

@@ -20,7 +20,7 @@ from assent.model.outside_request import Bundle
 from assent.model.parse import parse_declaration
 from assent.model.patch import PATCH_KINDS, Patch
 from assent.model.problems import Problem
-from assent.model.requirements import AllOf, AnyOf
+from assent.model.requirements import AllOf, AnyOf, ForEach
 from assent.testing.scenarios.scenario import ScenarioHead
 from tests.authored import END, arrows, form
 
@@ -33,6 +33,7 @@ TOLD_BY: Mapping[type[Any], Mapping[str, Any]] = {
     WaitForEvent: {"type": "wait", "key": "k"},
     AllOf: {"all": []},
     AnyOf: {"any": []},
+    ForEach: {"for_each": "$owners"},
 }
 """The keys by which members of a union are told, where that is not `type` alone."""
 

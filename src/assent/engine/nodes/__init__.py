@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from assent.engine.nodes.approval import Approval
-from assent.engine.nodes.base import Failure, Handler
+from assent.engine.nodes.base import Handler
 from assent.engine.nodes.calls import Action, Emit, Notification, System, Task, WebhookOut
 from assent.engine.nodes.form import Form
 from assent.engine.nodes.lifecycle import LifecycleGateNode, StateNode
+from assent.engine.nodes.requirements import RequirementsNode
 from assent.engine.nodes.routing import (
     Condition,
     EndNode,
@@ -28,18 +29,11 @@ HANDLERS: Final[Mapping[NodeKind, type[Handler]]] = {
     for handler in (
         *(StartNode, EndNode, StateNode, LifecycleGateNode, SlotNode),
         *(Condition, ParallelSplit, ParallelJoin, PolicyGate, Rule, Script),
-        *(Approval, Form, WaitEvent, WaitTimer),
+        *(Approval, Form, RequirementsNode, WaitEvent, WaitTimer),
         *(Action, System, Task, WebhookOut, Notification, Emit),
     )
 }
 
 
 def handler_for(node: Node, scope: Scope) -> Handler:
-    return HANDLERS.get(node.kind, Missing)(node, scope)
-
-
-class Missing(Handler):
-    """A kind that this version can compile and cannot run yet: the step fails."""
-
-    def enter(self, visit: object) -> Failure:
-        return Failure("NODE_KIND_NOT_AVAILABLE", f"`{self.node.kind}` nodes cannot be run yet")
+    return HANDLERS[node.kind](node, scope)

@@ -41,6 +41,7 @@ from assent.model.approval import ESCALATION, Answer, ApprovalRequest, Decision,
 from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
+from assent.model.terms import DECISION_VARIABLES
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -273,11 +274,14 @@ def _done(visit: "Visit", request: ApprovalRequest, outcome: str, data: dict[str
     output: dict[str, Any] = {"request": str(request.id), "decisions": _decisions_json(request)}
     if request.reason:
         output["reason"] = request.reason
+    by = visit.by.id if visit.by else SYSTEM_ID
     sets = dict(data)
+    if variable := DECISION_VARIABLES.get(outcome):
+        sets[variable] = by
     if outcome == Outcome.REJECTED:
         sets["_rejection"] = {
             "reason": request.reason,
-            "by": visit.by.id if visit.by else SYSTEM_ID,
+            "by": by,
             "step": visit.node.node.name,
         }
     return Done(outcome, output, sets)

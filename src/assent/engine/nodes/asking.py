@@ -7,15 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from assent.engine.consent import next_seats
 from assent.engine.instance import root_id
 from assent.engine.nodes.base import deadline
 from assent.engine.programs import program
 from assent.language import Scope, parse
+from assent.language.mails import LANGUAGE, TIME_ZONE, question_variables, render_mail
 from assent.language.syntax import And, Or, Variable
 from assent.language.syntax import Node as Syntax
+from assent.model.actor import SYSTEM_ID
 from assent.model.approval import (
     ESCALATION,
     ApprovalRequest,
@@ -28,7 +30,7 @@ from assent.model.approval import (
     Seat,
     SeatedRequest,
 )
-from assent.model.contract import FieldSpec
+from assent.model.contract import FieldSpec, currency_of
 from assent.model.graph import Node, NodeKind
 from assent.model.ids import new_id
 from assent.model.job import Effect, EffectType
@@ -38,8 +40,8 @@ from assent.model.values import check_changes, check_required
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
-
 Occasion = Literal["asked", "reminded", "escalated"]
+"""Why a person is written to; it is also the kind of the mail."""
 
 
 class ApproverGroups:
@@ -114,11 +116,12 @@ def messages_to(  # noqa: PLR0913
     *,
     round_of_reminders: int = 0,
 ) -> tuple[Effect, ...]:
-    """Return the messages to the people in these seats, by the channel that the node names; none without a channel.
+    """Return the messages to the people in these seats, by the channel that the node names.
 
-    A person with several seats gets one message.
+    Without a channel, reminders and escalations go by e-mail, and being asked sends none. A person with several seats
+    gets one message.
     """
-    channel = config.get("notify")
+    channel = config.get("notify") or ("email" if occasion != "asked" else None)
     if channel is None:
         return ()
     by_person = {seat.user_id: seat for seat in reversed(seats)}
@@ -132,30 +135,38 @@ def messages_to(  # noqa: PLR0913
 
 def _message(visit: "Visit", channel: str, request: SeatedRequest, seat: Seat, occasion: Occasion) -> Effect:
     node = visit.node.node
-    about = request.title or request.entity_type or visit.plan.workflow.key
-    begin = {
-        "asked": "You are asked",
-        "reminded": "You are still asked",
-        "escalated": "No answer has arrived, so you are asked",
+    is_form = node.kind is NodeKind.FORM
+    step, title = node.label or node.name, request.title or request.entity_type or visit.plan.workflow.key
+    facts = {
+        "what": f"{step}: {title}",
+        "step": step,
+        "title": title,
+        "figure": str(request.figure) if request.currency else None,
+        "currency": request.currency,
+        # A person need not be informed that they asked themselves.
+        "requested_by": request.requested_by
+        if request.requested_by not in (seat.user_id, SYSTEM_ID)
+        else None,
+        "due_at": request.due_at.isoformat() if request.due_at else None,
+        "version": None if is_form else request.entity_version,
     }
-    what = f"{node.label or node.name}: {about}"
-    task = (
-        f"fill in {what}"
-        if node.kind is NodeKind.FORM
-        else f"decide {what}, version {request.entity_version}"
-    )
-    due = f" It is due {request.due_at:%Y-%m-%d %H:%M} UTC." if request.due_at else ""
+    words = render_mail(occasion, (), {}, question_variables(facts, LANGUAGE, TIME_ZONE))
     payload = {
         "channel": channel,
         "to": (seat.email or "") if channel == "email" else seat.user_id,
         "user": seat.user_id,
-        "subject": what,
-        "text": f"{begin[occasion]} to {task}.{due}",
+        # For the record: the worker writes the words, in the person's language and by the org's template.
+        "subject": words.subject,
+        "text": words.text,
+        "mail": {"kind": occasion, "facts": facts},
         "occasion": occasion,
         "at": visit.now.isoformat(),
         "request": str(request.id),
+        "page": "forms" if is_form else "approvals",
         "instance": str(request.instance_id),
     }
+    if isinstance(request, ApprovalRequest):
+        payload["content"] = request.content
     return Effect(cast(EffectType, channel), payload)
 
 
@@ -194,6 +205,8 @@ def common_fields(visit: "Visit") -> dict[str, Any]:
         shown: Mapping[str, str] = node.config.get("inbox", {})
         fields |= {"entity_type": entity.type, "entity_id": entity.id, "entity_version": entity.version}
         fields |= {key: entity.data.get(shown.get(key, "")) for key in ("title", "figure")}
+        if visit.plan.contract is not None and "figure" in shown:
+            fields["currency"] = currency_of(visit.plan.contract.fields, shown["figure"], entity.data)
     return fields
 
 
@@ -249,9 +262,12 @@ class FilledForm:
         return kept, [*problems, *check_required(self.fields, data, ("data",))]
 
 
+_FILLS_ANOTHER: Final = "fills another seat"
+
+
 def without_originators(found: FoundPeople, originators: Set[str], filled: Set[str]) -> list[FoundGroup]:
     """Return the groups without originators, and without people who fill a seat of the round."""
-    reasons = dict.fromkeys(filled, "fills another seat") | dict.fromkeys(originators, "originator")
+    reasons = dict.fromkeys(filled, _FILLS_ANOTHER) | dict.fromkeys(originators, "originator")
     return [_without(group, reasons) for group in found.groups]
 
 
@@ -283,6 +299,8 @@ def no_people_failure(name: str, groups: list[FoundGroup], others: Sequence[Appr
     where = f"in {', '.join(empty)}" if empty else same
     skipped = [f"{s['user_id']} ({s['why']})" for group in groups for s in group.skipped]
     left_out = f"; left out: {', '.join(skipped)}" if skipped else ""
+    if any(s["why"] == _FILLS_ANOTHER for group in groups for s in group.skipped):
+        left_out += "; `separation: {twice: allowed}` lets one person fill several seats of a round"
     return f"`{name}` finds not enough people to ask {where}{left_out}"
 
 

@@ -17,13 +17,13 @@ from assent.model.form import FormRequest
 from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.job import Effect, TaskSpec
 from assent.model.mutation import KeyedEvent, Rejection
-from assent.model.outside_request import OutsideRequest
+from assent.model.outside_request import ClosedRequest, OutsideRequest
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-Creation = Effect | TaskSpec | KeyedEvent | ApprovalRequest | FormRequest | OutsideRequest
+Creation = Effect | TaskSpec | KeyedEvent | ApprovalRequest | FormRequest | OutsideRequest | ClosedRequest
 """What a step can create beside itself; it is written in the transaction of the step."""
 
 
@@ -55,7 +55,7 @@ class Stay:
 
     resume_at: datetime | None = None
     """The next time that something is due here; none leaves the step without one."""
-    effects: tuple[Effect, ...] = ()
+    creates: tuple[Creation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,14 @@ class Call:
 
     name: str
     arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerb:
+    """A verb, run inside the transaction with the rights of the step's person; the answer is its result."""
+
+    call: str
+    variables: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +153,8 @@ class FindPeople:
 
 
 Verdict = Done | Rest | Stay | Failure
-Need = Mutate | Call | ResolveTask | CheckEventKey | EvaluateRule | FindPeople
-NEEDS: Final = (Mutate, Call, ResolveTask, CheckEventKey, EvaluateRule, FindPeople)
+Need = Mutate | Call | RunVerb | ResolveTask | CheckEventKey | EvaluateRule | FindPeople
+NEEDS: Final = (Mutate, Call, RunVerb, ResolveTask, CheckEventKey, EvaluateRule, FindPeople)
 
 
 class Handler:
@@ -171,11 +179,25 @@ class Handler:
             "INVALID_TRANSITION", f"`{self.node.name}` waits for nothing of this kind", ("event",)
         )
 
+    def must_look(self, visit: "Visit") -> bool:
+        """Return whether what a resting step waits for is other now than when it rested, by its variables."""
+        return False
+
 
 def deadline(visit: "Visit", since: datetime | None = None) -> datetime | None:
     """Return when the time of the step is over, counted from now or from `since`; None without a time limit."""
     seconds = visit.node.node.timeout_seconds
     return (since or visit.now) + timedelta(seconds=seconds) if seconds is not None else None
+
+
+def verb_variables(visit: "Visit") -> dict[str, Any]:
+    """Return what `$name` stands for in a verb: a variable of the workflow, or else the instance and its entity."""
+    instance = visit.instance
+    own: dict[str, Any] = {"instance_id": str(instance.id)}
+    if instance.entity_id is not None:
+        own["entity_id"] = str(instance.entity_id)
+        own["entity"] = visit.variables.get("entity")
+    return {**own, **visit.variables["workflow"]}
 
 
 def timed_out() -> Done:

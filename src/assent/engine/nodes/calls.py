@@ -1,9 +1,12 @@
 """Kinds of node that do something by themselves: mutations, calls, tasks, webhooks, notifications, events."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from assent.engine.edges import choose
 from assent.engine.inputs import Input, RequestDecided
 from assent.engine.nodes.base import (
     Call,
@@ -14,6 +17,7 @@ from assent.engine.nodes.base import (
     Mutate,
     ResolveTask,
     Rest,
+    RunVerb,
     Verdict,
     deadline,
     done_with,
@@ -21,6 +25,7 @@ from assent.engine.nodes.base import (
     read_answer,
     rest_until_answered,
     timed_out,
+    verb_variables,
 )
 from assent.engine.programs import Headers, Payload, Values, program, template, url_template
 from assent.language import Scope
@@ -34,12 +39,6 @@ from assent.model.problems import Problem
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
-
-
-def receipt_of(mutation: Mutation) -> dict[str, object]:
-    """What a step keeps of a mutation that it made (WF-09); no audit row, where nothing changed."""
-    entity, audit = mutation.entity, mutation.audit_id
-    return {"entity_id": str(entity.id), "version": entity.version, "audit_id": str(audit) if audit else None}
 
 
 class Action(Handler):
@@ -69,7 +68,7 @@ class Action(Handler):
         if isinstance(answer, Rejection):
             return Failure.refused(answer)
         entity = answer.entity
-        output: dict[str, object] = {"mutation": receipt_of(answer)}
+        output: dict[str, object] = {"mutation": answer.to_output()}
         if entity.id == visit.instance.entity_id:
             output["entity_version"] = entity.version
         result = {**visit.variables, "result": entity_view(entity)}
@@ -79,8 +78,9 @@ class Action(Handler):
 class System(Handler):
     """A call of the application or, over HTTP, of a service that it registered.
 
-    A registered function runs inside the transaction. What cannot, the application says when it is called: then the
-    effects worker does it, and the token rests until the answer is there.
+    A registered function runs inside the transaction, and so does a verb, with the rights of the person on whose behalf
+    the step acts. What cannot, the application says when it is called: then the effects worker does it, and the token
+    rests until the answer is there.
     """
 
     kind = NodeKind.SYSTEM
@@ -88,17 +88,20 @@ class System(Handler):
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         operation = node.config["operation"]
-        self._name = operation["sdk"] if "sdk" in operation else openapi_name(operation["openapi"])
+        self._verb = operation.get("verb")
+        self._name = operation.get("sdk") or openapi_name(operation.get("openapi", ""))
         self._input = Values(node.config.get("input", {}), scope)
         self._output = Values(node.config.get("output", {}), scope)
 
-    def enter(self, visit: "Visit") -> Call:
+    def enter(self, visit: "Visit") -> Call | RunVerb:
         visit.input = arguments = self._input(visit.variables)
+        if self._verb is not None:
+            return RunVerb(self._verb, {**verb_variables(visit), **arguments})
         return Call(self._name, arguments)
 
     def answered(self, visit: "Visit", answer: Any) -> Done | Rest | Failure:
         if isinstance(answer, Rejection):
-            return Failure(answer.code, answer.message)
+            return Failure.refused(answer) if self._verb else Failure(answer.code, answer.message)
         if isinstance(answer, OutsideWork):
             again = may_retry_ambiguous(self.node.config, answer.retry_ambiguous)
             effect = Effect("integration", answer.payload, awaited=True, retry_ambiguous=again)
@@ -222,14 +225,26 @@ def _new_request(visit: "Visit", arguments: dict[str, Any]) -> OutsideRequest:
 
 
 def _read_results(visit: "Visit", incoming: Input, output: Values) -> Done | Failure | None:
-    """Return the verdict of a step whose outside request has ended; None for any other input."""
+    """Return the verdict of a step whose outside request has ended or has a part; None for any other input."""
     if not isinstance(incoming, RequestDecided):
         return None
     if incoming.status == "completed":
         return done_with(visit, incoming.result, output)
+    if incoming.status == "partial":
+        return _partial(visit, incoming, output)
     if incoming.status == "expired":
         return _expired(visit, incoming)
     return Failure(REQUEST_FAILED, incoming.error or f"`{visit.node.node.name}` was reported as failed")
+
+
+def _partial(visit: "Visit", incoming: RequestDecided, output: Values) -> Done | None:
+    """Return the verdict of a step that goes on with a part of its results; None where no edge takes it there.
+
+    Without such an edge, or while no condition holds, the step waits for the rest.
+    """
+    done = replace(done_with(visit, incoming.result, output), outcome=Outcome.PARTIAL)
+    edge, _ = choose(visit, Outcome.PARTIAL, visit.variables_with(done.sets))
+    return done if edge is not None else None
 
 
 def _expired(visit: "Visit", incoming: RequestDecided) -> Done | Failure:
@@ -283,8 +298,12 @@ def _recipients_max(settings: Mapping[str, Any]) -> int:
 
 
 def _people(to: Any) -> list[str]:
-    """Return the recipients, each once: a member's id, an address, a number, or a list of them."""
-    found = to if isinstance(to, list) else [to]
+    """Return the recipients, each once: a member's id, an address, a number, or a list of them.
+
+    Each entry of a list that an author wrote may be an expression that gives a list.
+    """
+    entries = to if isinstance(to, list) else [to]
+    found = chain.from_iterable(one if isinstance(one, list) else [one] for one in entries)
     return list(
         dict.fromkeys(text for one in found if one is not None and not is_blank(text := str(one).strip()))
     )

@@ -51,7 +51,7 @@ class Form(Handler):
         self._patience = Deadlines(node)
 
     def enter(self, visit: "Visit") -> FindPeople | Rest | Failure:
-        if self._assignee is None and "notify" not in self.node.config:
+        if self._assignee is None and not self.node.config.keys() & {"notify", "remind"}:
             return self._asked(visit, FoundGroup(ASSIGNEES, _starter_of(visit)))
         return FindPeople((GroupQuery(ASSIGNEES, self._seek(visit)),), separates=False)
 

@@ -6,7 +6,6 @@ from assent.engine.edges import choose, guard_against
 from assent.engine.inputs import Advance, Input
 from assent.engine.instance import root_id
 from assent.engine.nodes.base import Done, Failure, Handler, Mutate, Rest
-from assent.engine.nodes.calls import receipt_of
 from assent.model.approval import ApprovalRequest
 from assent.model.graph import NodeKind, Outcome
 from assent.model.mutation import Mutation, Rejection
@@ -75,7 +74,7 @@ class LifecycleGateNode(Handler):
         if isinstance(answer, Rejection):
             return Failure.refused(answer)
         entity = answer.entity
-        output = {"mutation": receipt_of(answer), "entity_version": entity.version, "state": entity.state}
+        output = {"mutation": answer.to_output(), "entity_version": entity.version, "state": entity.state}
         consumed = [str(request.id) for request in _round(visit) if request.applied_at == visit.now]
         if consumed:
             output["consumed"] = consumed

@@ -46,7 +46,7 @@ class WaitTimer(Handler):
 
 
 def _moment(value: Any) -> datetime | None:
-    """A date begins at midnight in UTC, as in every expression."""
+    """Return the time of a date or a time; a date begins at midnight in UTC, as in every expression."""
     found = as_time(value)
     return found if isinstance(found, datetime) else None
 
@@ -74,4 +74,6 @@ class WaitEvent(Handler):
             return super().resume(visit, incoming)  # type: ignore[return-value]
         outcome = incoming.outcome if incoming.outcome in visit.node.answers else "completed"
         sets = self._output({**visit.variables, "result": incoming.data})
+        if incoming.hops or visit.instance.context.get("_hops"):
+            sets = {**sets, "_hops": incoming.hops}
         return Done(outcome, {"event": str(incoming.id), "data": incoming.data}, sets)

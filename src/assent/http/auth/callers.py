@@ -3,7 +3,7 @@
 Nothing is cached between two requests: a member who leaves and a key that is revoked are refused at once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -14,7 +14,7 @@ from assent.http.settings import HttpSettings
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
 from assent.people.api_keys import EVERYTHING, MARK, KeyMaker, Scope, covers, find_api_key
-from assent.store.database import Database
+from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.http.auth", "callers.sql")
@@ -37,6 +37,8 @@ class Caller:
     """The API key that they signed in with."""
     expires_at: datetime | None = None
     """When the key or the token expires."""
+    token_roles: frozenset[str] = frozenset()
+    """The roles that their token gives them, beside those of the member."""
 
     @property
     def maker(self) -> KeyMaker:
@@ -53,6 +55,11 @@ class Caller:
     def sees(self, partition_id: str | None) -> bool:
         """Return whether a partition is there for the caller."""
         return self.partition_id in (None, partition_id)
+
+
+def member_key(user_id: str) -> str:
+    """Return the key of a member's rates, by whichever way they come."""
+    return f"user:{user_id}"
 
 
 class SignIn:
@@ -86,30 +93,44 @@ class SignIn:
         if not found.is_active:
             return _no_member(found.org_id, found.member.id)
         bounds = (found.scopes, found.partition_id, place, found.id, found.expires_at)
-        return Caller(found.org_id, found.member, f"user:{found.member.id}", *bounds)
+        return Caller(found.org_id, found.member, member_key(found.member.id), *bounds)
 
     async def _by_token(self, claims: TokenClaims, place: str | None) -> Caller | Rejection:
         roles_from = self._settings.roles_from
         roles = frozenset() if roles_from == "members" else claims.roles
-        actor = await self._actor(claims.org_id, claims.user_id, roles, roles_from=roles_from)
+        # One round trip: the statement names the org in each of its tables, so row security has nothing to add.
+        async with self._database.glance() as connection:
+            actor = await _read_actor(connection, claims.org_id, claims.user_id, roles, roles_from=roles_from)
         if isinstance(actor, Rejection):
             return actor
-        key = f"user:{claims.user_id}"
-        bounds = (EVERYTHING, claims.partition_id, place, None, claims.expires_at)
-        return Caller(claims.org_id, actor, key, *bounds)
+        bounds = (EVERYTHING, claims.partition_id, place, None, claims.expires_at, roles)
+        return Caller(claims.org_id, actor, member_key(claims.user_id), *bounds)
 
-    async def _actor(
-        self, org_id: str, user_id: str, roles: frozenset[str], *, roles_from: str
-    ) -> Actor | Rejection:
-        """Return the actor of a token; a member who has left is refused, whatever the token says."""
-        async with self._database.transaction(org_id, plans="kept", read_only=True) as connection:
-            row = await connection.fetchrow(
-                _SQL.read_caller, org_id, user_id, sorted(roles), roles_from != "token"
-            )
-        assert row is not None
-        if not row["active"] or (roles_from == "members" and not row["is_member"]):
-            return _no_member(org_id, user_id)
-        return Actor(user_id, row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))
+    async def again(self, connection: Connection, caller: Caller) -> Caller | Rejection:
+        """Return a caller with the rights that this transaction sees, or why the caller is refused by now."""
+        if caller.key_id is None:
+            roles_from = self._settings.roles_from
+        elif await connection.fetchval(_SQL.is_key_valid, caller.org_id, caller.key_id):
+            roles_from = "members"
+        else:
+            return Rejection("API_KEY_REFUSED", "the API key was revoked")
+        actor = await _read_actor(
+            connection, caller.org_id, caller.actor.id, caller.token_roles, roles_from=roles_from
+        )
+        if isinstance(actor, Rejection):
+            return actor
+        return replace(caller, actor=replace(actor, maker_id=caller.actor.maker_id))
+
+
+async def _read_actor(
+    connection: Connection, org_id: str, user_id: str, roles: frozenset[str], *, roles_from: str
+) -> Actor | Rejection:
+    """Return the actor of a session; a member who has left is refused, whatever the token says."""
+    row = await connection.fetchrow(_SQL.read_caller, org_id, user_id, sorted(roles), roles_from != "token")
+    assert row is not None
+    if not row["active"] or (roles_from == "members" and not row["is_member"]):
+        return _no_member(org_id, user_id)
+    return Actor(user_id, row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))
 
 
 def _no_member(org_id: str, user_id: str) -> Rejection:

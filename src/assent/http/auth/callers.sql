@@ -9,3 +9,7 @@ SELECT m.user_id IS NOT NULL AS is_member, coalesce(m.active, true) AS active, c
   LEFT JOIN assent.members m ON m.org_id = wanted.org_id AND m.user_id = wanted.user_id
  CROSS JOIN LATERAL (
     SELECT CASE WHEN $4::boolean THEN coalesce(m.roles, '{}') ELSE '{}' END || $3::text[] AS roles) AS held;
+
+-- name: is_key_valid
+-- Whether an API key was not revoked.
+SELECT revoked_at IS NULL FROM assent.api_keys WHERE org_id = $1 AND id = $2;

@@ -40,6 +40,7 @@ class Rates:
             "entities": settings.rate_entities_per_minute,
             "reads": settings.rate_reads_per_minute,
             "checks": settings.rate_checks_per_minute,
+            "uploads": settings.rate_uploads_per_minute,
             "sign_ins": settings.rate_failed_sign_ins_per_minute,
         }
         self._clock = clock
@@ -105,7 +106,11 @@ class SignInThrottle:
         """Count a failed sign-in, also one without credentials. A 503 is the server's own failure."""
         self._known.pop(_digest(authorization), None)
         if status_of(why.code) in (401, 403):
-            self._rates.wait_s("", _network(place), "sign_ins")
+            self.note_failed(place)
+
+    def note_failed(self, place: str | None) -> None:
+        """Count a credential that is none of ours."""
+        self._rates.wait_s("", _network(place), "sign_ins")
 
 
 def _digest(authorization: str | None) -> bytes:

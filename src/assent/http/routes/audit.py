@@ -5,16 +5,13 @@ from uuid import UUID
 
 from fastapi import Query
 
-from assent.audit.entries import READ_AUDIT, AuditFilter, search_audit
 from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.operations import AuditEntryBody
 from assent.http.context import Transaction
 from assent.http.fields import Moment, NameQuery
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import Reply
 from assent.http.routing import Router
-from assent.model.cursor import id_in, position_of
-from assent.runtime.rights import hidden_types
 
 router = Router(prefix="/api/audit", tags=["audit"])
 
@@ -40,20 +37,17 @@ async def search_audit_log(  # noqa: PLR0913, PLR0917
 
     From `since` to before `until`. Entities that the caller may not read are left out.
     """
-    filters = AuditFilter(
+    page = await tx.reads.audit.search(
         entity_type=entity_type,
         entity_id=entity_id,
-        actor_id=actor,
+        actor=actor,
         action=action,
         subject_kind=subject_kind,
         subject_id=subject_id,
         channel=channel,
         since=since,
         until=until,
-        partition_id=tx.partition_id,
-        hidden_types=hidden_types(tx.contracts, tx.actor),
+        cursor=cursor,
+        limit=limit,
     )
-    after = position_of(cursor, id_in)
-    tx.require(READ_AUDIT)
-    rows = await search_audit(tx.connection, tx.org_id, filters, after, limit + 1)
-    return page_of(rows, limit, AuditEntryBody.of, lambda row: str(row["id"]))
+    return reply_with_page(page, AuditEntryBody.of)

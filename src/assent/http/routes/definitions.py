@@ -16,27 +16,20 @@ from assent.bodies.definitions import (
     PublicationBody,
     PublicationsBody,
 )
-from assent.compiler.declarations import DeclarationKind, kind_of
-from assent.compiler.diagram import diagram
+from assent.compiler.declarations import CompiledSources, DeclarationKind, kind_of
 from assent.compiler.source import Source, read_sources
-from assent.definitions import archive, rollback
 from assent.definitions.compile_thread import aside
 from assent.definitions.definition import Kind, Status
-from assent.definitions.publish import publish_sources
-from assent.definitions.sources import check_sources, published_contracts
-from assent.definitions.views import DefinitionFilter, definition_seen, page_of_definitions, workflow_in
 from assent.http.context import RequestContext, Transaction
 from assent.http.fields import NameQuery, RequestModel, ShortText
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.problems import reporting_problems
 from assent.http.replies import Reply
 from assent.http.routing import Router
-from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import first_problems
 from assent.model.terms import refuse
-from assent.runtime.rights import PUBLISH, may_read_definitions
-from assent.store.rows import Row
+from assent.runtime.rights import PUBLISH
 
 router = Router(takes_documents=True, prefix="/api/definitions", tags=["definitions"])
 
@@ -79,13 +72,6 @@ _DIAGRAM: dict[str, Any] = {
 }
 
 
-async def read_definition(tx: Transaction, definition_id: UUID) -> Row:
-    """Return a definition of the org or of all orgs, with its content, for callers who may read definitions."""
-    row = await definition_seen(tx.connection, tx.org_id, definition_id)
-    may_read_definitions(tx.actor)
-    return row
-
-
 @router.query("", scope="definitions:read", summary="List versions of definitions, newest first")
 async def list_definitions(  # noqa: PLR0913, PLR0917
     tx: Transaction,
@@ -98,10 +84,10 @@ async def list_definitions(  # noqa: PLR0913, PLR0917
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[DefinitionSummary]]:
     """Names and versions of the org's own and of all orgs', drafts too; `own` leaves those of all orgs out."""
-    filters = DefinitionFilter(kind, key, status, entity_type, own)
-    after = position_of(cursor, id_in)
-    versions = await page_of_definitions(tx.connection, tx.org_id, filters, after, limit + 1)
-    return page_of(versions, limit, DefinitionSummary.of, lambda version: str(version.id))
+    page = await tx.reads.definitions.list(
+        kind=kind, key=key, status=status, entity_type=entity_type, own=own, cursor=cursor, limit=limit
+    )
+    return reply_with_page(page, DefinitionSummary.of)
 
 
 @router.query(
@@ -112,9 +98,8 @@ async def check_definitions(context: RequestContext, body: Sources) -> CheckedBo
 
     Published contracts need not be sent. Checks have their own rate, because compiling costs more than a write.
     """
-    sources = await aside(_read, body)
-    contracts = await context.read(_published_contracts, sources)
-    return await aside(_check, sources, contracts)
+    found = await context.org_runtime().definitions.check(*await aside(_read, body))
+    return await aside(_checked, found)
 
 
 @router.command(
@@ -129,14 +114,7 @@ async def publish_definitions(tx: Transaction, body: Sources) -> PublicationsBod
     tx.require(PUBLISH)
     with reporting_problems():
         _refuse_contracts(sources)
-        done = await publish_sources(
-            tx.connection,
-            tx.org_id,
-            sources,
-            tx.actor,
-            tx.now(),
-            capabilities=tx.services.app.capabilities,
-        )
+        done = await tx.runtime.definitions.publish(*sources)
     return PublicationsBody.of_publications(done.publications)
 
 
@@ -145,7 +123,7 @@ async def publish_definitions(tx: Transaction, body: Sources) -> PublicationsBod
 )
 async def show_definition(tx: Transaction, definition_id: UUID) -> DefinitionBody:
     """For holders of `definitions:read`: the org's own or one of all orgs, with its source."""
-    return DefinitionBody.of_row(await read_definition(tx, definition_id))
+    return DefinitionBody.of_content(await tx.reads.definitions.get(definition_id))
 
 
 @router.query(
@@ -158,7 +136,7 @@ async def show_definition(tx: Transaction, definition_id: UUID) -> DefinitionBod
 )
 async def draw_definition(tx: Transaction, definition_id: UUID) -> Response:
     """As a flowchart in Mermaid, with steps, edges and slots, for holders of `definitions:read`."""
-    return MermaidResponse(diagram(workflow_in(await read_definition(tx, definition_id))))
+    return MermaidResponse(await tx.reads.definitions.draw(definition_id))
 
 
 @router.query(
@@ -169,9 +147,7 @@ async def draw_definition(tx: Transaction, definition_id: UUID) -> Response:
 )
 async def compare_definitions(tx: Transaction, definition_id: UUID, other_id: UUID) -> DefinitionDiff:
     """The differences of the other one, for holders of `definitions:read`: nodes, edges, windows and settings."""
-    before = workflow_in(await read_definition(tx, definition_id))
-    after = workflow_in(await read_definition(tx, other_id))
-    return DefinitionDiff.between(before, after)
+    return DefinitionDiff.between(*await tx.reads.definitions.workflows(definition_id, other_id))
 
 
 @router.command(
@@ -185,15 +161,7 @@ async def archive_definition(tx: Transaction, definition_id: UUID) -> Definition
     """For holders of `definitions:publish`. No new instance starts from it; running ones continue."""
     tx.require(PUBLISH)
     with reporting_problems():
-        done = await archive(
-            tx.connection,
-            tx.org_id,
-            definition_id,
-            tx.actor,
-            tx.now(),
-            capabilities=tx.services.app.capabilities,
-        )
-    return DefinitionSummary.of(done)
+        return DefinitionSummary.of(await tx.runtime.definitions.archive(definition_id))
 
 
 @router.command(
@@ -207,23 +175,11 @@ async def roll_definition_back(tx: Transaction, definition_id: UUID) -> Publicat
     """For holders of `definitions:publish`. It is compiled again, and the current version is archived."""
     tx.require(PUBLISH)
     with reporting_problems():
-        done = await rollback(
-            tx.connection,
-            tx.org_id,
-            definition_id,
-            tx.actor,
-            tx.now(),
-            capabilities=tx.services.app.capabilities,
-        )
-    return PublicationBody.of_publication(done)
+        return PublicationBody.of_publication(await tx.runtime.definitions.roll_back(definition_id))
 
 
 def _read(body: Sources) -> list[Source]:
     return [source for given in body.sources for source in read_sources(given.text, given.name)]
-
-
-async def _published_contracts(tx: Transaction, sources: list[Source]) -> list[Source]:
-    return await published_contracts(tx.connection, sources)
 
 
 def _refuse_contracts(sources: list[Source]) -> None:
@@ -235,6 +191,5 @@ def _refuse_contracts(sources: list[Source]) -> None:
         raise Refused(Rejection("POLICY_DENIED", message, ("sources",), hint=hint))
 
 
-def _check(sources: list[Source], contracts: list[Source]) -> CheckedBody:
-    found = check_sources(sources, contracts)
+def _checked(found: CompiledSources) -> CheckedBody:
     return CheckedBody.of_check(first_problems(found.problems), found.workflows)

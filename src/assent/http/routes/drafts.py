@@ -7,22 +7,12 @@ from pydantic import Field
 
 from assent.bodies.body import Data
 from assent.bodies.definitions import DefinitionBody, DraftBody, PublicationBody
-from assent.bodies.problems import PlacedProblem
-from assent.definitions import (
-    change_draft,
-    create_draft,
-    discard_draft,
-    problems_of_draft,
-    publish_draft,
-    read_draft,
-    tag_of_draft,
-)
+from assent.definitions import Draft
 from assent.http.context import Transaction
 from assent.http.fields import RequestModel, RequiredTag, etag
 from assent.http.problems import reporting_problems
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
-from assent.runtime.rights import EDIT, PUBLISH, may_read_definitions
 
 router = Router(takes_documents=True, prefix="/api/drafts", tags=["drafts"])
 
@@ -49,19 +39,15 @@ class DraftSource(RequestModel):
     source: Data = Field(description="A flow or a patch, in the format of files, as JSON.", examples=[_FLOW])
 
 
-async def show_source(tx: Transaction, definition_id: UUID, status: int = 200) -> Reply[DraftBody]:
+async def show_source(tx: Transaction, definition_id: UUID) -> Reply[DraftBody]:
     """Return the reply with a draft and its problems, for callers who may read definitions."""
-    row = await read_draft(tx.connection, tx.org_id, definition_id)
-    problems = await problems_of_draft(tx.connection, tx.org_id, definition_id, tx.now())
-    may_read_definitions(tx.actor)
-    body = DraftBody(
-        **DefinitionBody.of_row(row).model_dump(),
-        edited_by=[editor.partition(":")[2] for editor in row["edited_by"]],
-        problems=PlacedProblem.first_of(problems),
-    )
-    location = {"location": f"/api/drafts/{definition_id}"} if status == 201 else {}
-    headers = {"etag": etag(tag_of_draft(row)), **location}
-    return reply_with(body, status, about=_ABOUT, headers=headers)
+    return _show(await tx.reads.drafts.get(definition_id))
+
+
+def _show(draft: Draft, status: int = 200) -> Reply[DraftBody]:
+    location = {"location": f"/api/drafts/{draft.content.version.id}"} if status == 201 else {}
+    headers = {"etag": etag(draft.tag), **location}
+    return reply_with(DraftBody.of_draft(draft), status, about=_ABOUT, headers=headers)
 
 
 @router.command(
@@ -75,10 +61,8 @@ async def show_source(tx: Transaction, definition_id: UUID, status: int = 200) -
 )
 async def create_draft_of_org(tx: Transaction, body: DraftSource) -> Reply[DraftBody]:
     """For holders of `definitions:edit`. It may be invalid, but must name its kind."""
-    tx.require(EDIT)
     with reporting_problems("source"):
-        kept = await create_draft(tx.connection, tx.org_id, body.source, tx.actor, tx.now())
-    return await show_source(tx, kept.id, 201)
+        return _show(await tx.runtime.drafts.create(body.source), 201)
 
 
 @router.query(
@@ -106,10 +90,8 @@ async def change_draft_of_org(
     tx: Transaction, definition_id: UUID, body: DraftSource, tag: RequiredTag
 ) -> Reply[DraftBody]:
     """For holders of `definitions:edit`. A draft keeps its name. `If-Match` names the source that it replaces."""
-    tx.require(EDIT)
     with reporting_problems("source"):
-        await change_draft(tx.connection, tx.org_id, definition_id, body.source, tx.actor, tx.now(), tag=tag)
-    return await show_source(tx, definition_id)
+        return _show(await tx.runtime.drafts.change(definition_id, body.source, tag=tag))
 
 
 @router.command(
@@ -122,11 +104,8 @@ async def change_draft_of_org(
 )
 async def discard_draft_of_org(tx: Transaction, definition_id: UUID) -> Reply[DefinitionBody]:
     """For holders of `definitions:edit`. The reply is the draft that was discarded."""
-    tx.require(EDIT)
-    row = await read_draft(tx.connection, tx.org_id, definition_id)
-    await discard_draft(tx.connection, tx.org_id, definition_id)
-    may_read_definitions(tx.actor)
-    return reply_with(DefinitionBody.of_row(row), about=_ABOUT)
+    discarded = await tx.runtime.drafts.discard(definition_id)
+    return reply_with(DefinitionBody.of_content(discarded), about=_ABOUT)
 
 
 @router.command(
@@ -142,15 +121,5 @@ async def publish_draft_of_org(tx: Transaction, definition_id: UUID, tag: Requir
     `If-Match` names the source that was reviewed: a draft that was changed since then is not published. If the org
     publishes with four eyes, the caller must be a user who did not edit it.
     """
-    tx.require(PUBLISH)
     with reporting_problems():
-        done = await publish_draft(
-            tx.connection,
-            tx.org_id,
-            definition_id,
-            tx.actor,
-            tx.now(),
-            capabilities=tx.services.app.capabilities,
-            tag=tag,
-        )
-    return PublicationBody.of_publication(done)
+        return PublicationBody.of_publication(await tx.runtime.drafts.publish(definition_id, tag=tag))

@@ -1,19 +1,24 @@
 """Entities: create, read, change, run an action, make a transition. `/api/entities`"""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
+from fastapi import Depends, Query
 from pydantic import Field
 
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page
-from assent.bodies.instances import EntityBody, InstanceBody, TransitionBody
+from assent.bodies.instances import EntityBody, EntityCountsBody, IndexBody, InstanceBody, TransitionBody
 from assent.http.context import Transaction
 from assent.http.fields import (
+    NAME_LENGTH_MAX,
+    Moment,
     NamePath,
+    NameQuery,
     NamesQuery,
     OptionalVersion,
     RequestModel,
     RequiredVersion,
+    SavedQuery,
     Text,
     etag,
 )
@@ -21,7 +26,13 @@ from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import About, Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.kernel.entities import lock_entity, read_entity
+from assent.kernel.entities import lock_entity, read_entity, require_version
+from assent.model.entity_filter import (
+    CONDITION_CHARACTERS_MAX,
+    CONDITIONS_MAX,
+    SEARCH_CHARACTERS_MAX,
+    EntityFilter,
+)
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.views import InstanceView
 
@@ -31,6 +42,58 @@ _ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
 _DATA: Final = {"number": "2026-17", "grand_total": 120000}
 _NAMES: Final = {"payload": "data"}
 _ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "description": "The version."}}}
+
+
+TimeQuery = Annotated[Moment | None, Query(examples=["2026-03-01T00:00:00Z"])]
+WhereQuery = Annotated[
+    list[Annotated[str, Field(max_length=CONDITION_CHARACTERS_MAX)]] | None,
+    Query(
+        max_length=CONDITIONS_MAX,
+        description="Conditions on indexed fields, all of which must hold.",
+        examples=[["total >= 1000", "title prefix Tax"]],
+    ),
+]
+SearchQuery = Annotated[
+    str | None,
+    Query(
+        max_length=SEARCH_CHARACTERS_MAX, description="Words of searched fields, `tax*` the beginning of one."
+    ),
+]
+SortQuery = Annotated[
+    str | None,
+    Query(
+        max_length=NAME_LENGTH_MAX,
+        description="`created_at`, `updated_at` or an indexed field; the greatest first with `-` before it.",
+        examples=["-updated_at"],
+    ),
+]
+
+
+async def _filter_of(  # noqa: PLR0913, PLR0917
+    state: NamesQuery = None,
+    where: WhereQuery = None,
+    q: SearchQuery = None,
+    created_by: NameQuery = None,
+    created_since: TimeQuery = None,
+    created_until: TimeQuery = None,
+    updated_since: TimeQuery = None,
+    updated_until: TimeQuery = None,
+    sort: SortQuery = None,
+) -> EntityFilter:
+    return EntityFilter(
+        state=tuple(state) if state is not None else None,
+        where=tuple(where or ()),
+        q=q,
+        created_by=created_by,
+        created_since=created_since,
+        created_until=created_until,
+        updated_since=updated_since,
+        updated_until=updated_until,
+        sort=sort,
+    )
+
+
+FilterQuery = Annotated[EntityFilter, Depends(_filter_of)]
 
 
 class NewEntity(RequestModel):
@@ -117,17 +180,36 @@ async def create_entity(tx: Transaction, entity_type: NamePath, body: NewEntity)
     return await show_written(tx, mutation.entity, 201)
 
 
-@router.query("", scope="entities:read", errors=(404,), summary="List entities, newest first")
-async def list_entities_of_type(
+@router.query("", scope="entities:read", errors=(404,), summary="List entities")
+async def list_entities_of_type(  # noqa: PLR0913, PLR0917
     tx: Transaction,
     entity_type: NamePath,
-    state: NamesQuery = None,
+    filter: FilterQuery,
+    saved: SavedQuery = None,
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[EntityBody]]:
-    """The entities of the caller's partition, with the content of their current version."""
-    page = await tx.reads.entities.list(entity_type, states=state, cursor=cursor, limit=limit)
+    """The entities of the caller's partition, with the content of their current version.
+
+    A page looks at a bounded number of entities: it may be short and have a `next`. A cursor belongs to its `sort`.
+    """
+    page = await tx.reads.entities.list(entity_type, filter, saved=saved, cursor=cursor, limit=limit)
     return reply_with_page(page, EntityBody.of)
+
+
+@router.query("/count", scope="entities:read", errors=(404,), summary="Count entities")
+async def count_entities_of_type(
+    tx: Transaction, entity_type: NamePath, filter: FilterQuery, saved: SavedQuery = None
+) -> EntityCountsBody:
+    """In all and by state, with the filter of a list; exact up to 10,000, with `more` at least so many."""
+    return EntityCountsBody.of(await tx.reads.entities.count(entity_type, filter, saved=saved))
+
+
+@router.query("/indexes", scope="entities:read", errors=(404,), summary="List the indexes of an entity type")
+async def list_entity_indexes(tx: Transaction, entity_type: NamePath) -> Page[IndexBody]:
+    """By which fields lists can be filtered and sorted, and how far each index is built."""
+    indexes = await tx.reads.entities.indexes(entity_type)
+    return Page[IndexBody](items=[IndexBody.of(index) for index in indexes])
 
 
 @router.query(
@@ -225,7 +307,4 @@ async def _require_version(tx: Transaction, entity_type: str, entity_id: UUID, v
     tx.contract(entity_type)
     read = read_entity if version is None else lock_entity
     entity = require_visible(tx, entity_type, entity_id, await read(tx.connection, tx.org_id, entity_id))
-    if version not in (None, entity.version):
-        message = f"expected version {version}, found version {entity.version}"
-        hint = "read it again and decide on its current version"
-        raise Refused(Rejection("VERSION_CONFLICT", message, ("expected_version",), hint=hint))
+    require_version(entity, version)

@@ -1,14 +1,15 @@
 """The history of an entity: its versions, their differences, its audit trail and its approvals. `/api/entities/…`"""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import Path
 from pydantic import Field
 
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
-from assent.bodies.operations import AuditBody
+from assent.bodies.instances import DiffBody, VersionBody
+from assent.bodies.operations import EntityAuditBody
 from assent.http.context import Transaction
 from assent.http.fields import NamePath
 from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
@@ -19,40 +20,6 @@ from assent.model.approval import Answer, RequestStatus
 router = Router(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
 
 VersionNumber = Annotated[int, Path(ge=1, le=999_999_999)]
-
-
-class VersionBody(ResponseModel):
-    """One version of an entity."""
-
-    id: UUID
-    version: int
-    state: str
-    data: Data
-    created_at: datetime
-    created_by: str
-
-
-class FieldChange(ResponseModel):
-    before: Any = None
-    after: Any = None
-
-
-class DiffBody(ResponseModel):
-    """The differences between two versions."""
-
-    from_version: int
-    to_version: int
-    state: FieldChange | None = Field(None, description="Only if it differs.")
-    fields: dict[str, FieldChange] = Field(examples=[{"grand_total": {"before": 120000, "after": 130000}}])
-
-
-class EntityAuditBody(AuditBody):
-    """An audit entry of a change of an entity."""
-
-    from_version: int | None
-    to_version: int
-    from_state: str | None
-    to_state: str
 
 
 class DecisionRecordBody(ResponseModel):

@@ -3,12 +3,12 @@
 Only the owner of the tables may read secrets, so these handlers work in the owner's transactions, for the caller's org.
 """
 
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from assent.bodies.body import ITEMS_DEFAULT, Page, ResponseModel
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.requests import SourceBody, SourceWithSecret
 from assent.http.context import Transaction
 from assent.http.fields import NamePath, RequestModel, ShortText
 from assent.http.paging import CursorQuery, LimitQuery, page_of
@@ -50,21 +50,6 @@ class NewSecret(RequestModel):
         description="The secret of the signatures from now on; a new one without it.",
         examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="],
     )
-
-
-class SourceBody(ResponseModel):
-    """A source of events, without its secrets."""
-
-    name: str = Field(examples=["bank"])
-    key_prefix: str = Field(examples=["payment:"])
-    created_by: str
-    created_at: datetime
-    rotated_at: datetime | None
-    two_secrets: bool = Field(description="Whether the previous secret is still valid.")
-
-
-class SourceWithSecret(SourceBody):
-    secret: str = Field(description="It is never shown again.")
 
 
 @router.query("", scope="sources:read", owner_for=MANAGE_SOURCES, summary="List sources of events, by name")

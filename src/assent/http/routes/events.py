@@ -4,7 +4,6 @@ Where a source of events is configured, they carry a signature of Standard Webho
 checked before the body is parsed.
 """
 
-from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Request
@@ -80,15 +79,11 @@ async def verify_event(request: Request) -> None:
     request.state.cause = None
     if len(key) > NAME_LENGTH_MAX or "\x00" in key:
         return  # the route refuses it by its shape
-    check = partial(
-        check_delivery,
-        org_id=request.state.caller.org_id,
-        key=key,
-        delivery=await delivery_of(request),
-        now=services.database.clock.now(),
-    )
-    # As the owner, who alone may read secrets.
-    request.state.cause = await services.database.run(check, org_id=None)
+    delivery, now = await delivery_of(request), services.database.clock.now()
+    # As the owner, who alone may read secrets; the statement names the org.
+    async with services.database.glance() as connection:
+        org_id = request.state.caller.org_id
+        request.state.cause = await check_delivery(connection, org_id, key, delivery, now)
 
 
 @router.command(

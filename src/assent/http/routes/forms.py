@@ -1,14 +1,12 @@
 """Forms: read one, claim it, save a draft, reassign it; `advance` submits it. `/api/forms`"""
 
-from datetime import datetime
-from decimal import Decimal
 from uuid import UUID
 
 from pydantic import Field
 
 from assent.approvals.forms import FormView
-from assent.bodies.body import Data, ResponseModel
-from assent.bodies.problems import FieldProblem
+from assent.bodies.body import Data
+from assent.bodies.instances import FormBody
 from assent.http.context import Transaction
 from assent.http.fields import RequestModel
 from assent.http.replies import Reply, reply_with
@@ -21,41 +19,6 @@ router = Router(takes_documents=True, prefix="/api/forms/{step_id}", tags=["form
 
 class FormDraftBody(RequestModel):
     data: Data = Field(description="The fields so far.", examples=[{"rating": 4}])
-
-
-class FormBody(ResponseModel):
-    """A form; its draft is only for users who could submit it."""
-
-    id: UUID = Field(description="The step of the form.")
-    instance_id: UUID
-    workflow: str = Field(examples=["survey"])
-    node_id: str
-    node_name: str = Field(examples=["ask"])
-    label: str | None
-    entity_type: str | None
-    entity_id: UUID | None
-    entity_version: int
-    title: str | None
-    figure: Decimal | None
-    form_schema: Data = Field(description="The fields, as a JSON schema.", validation_alias="schema")
-    answers: list[str] = Field(description="The events that submit it.")
-    requested_by: str
-    asked: list[str] = Field(
-        description="The users who are asked now; holders of the role may fill it in as well."
-    )
-    status: str = Field(examples=["open"])
-    reason: str | None
-    claimed_by: str | None
-    claimed_at: datetime | None
-    draft: Data | None
-    draft_by: str | None
-    draft_at: datetime | None
-    draft_problems: list[FieldProblem] | None = Field(
-        description="The problems that the draft would have if it were submitted."
-    )
-    due_at: datetime | None
-    created_at: datetime
-    ended_at: datetime | None
 
 
 async def read_visible_form(tx: Transaction, step_id: UUID) -> FormView:

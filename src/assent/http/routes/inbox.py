@@ -1,4 +1,4 @@
-"""The inbox of the caller: approvals and forms that wait for them, their roles and their delegators. `/api/inbox`"""
+"""The inbox of the caller: approvals, forms and questions that wait for them, their roles and their delegators."""
 
 from typing import Annotated, Literal
 
@@ -7,11 +7,11 @@ from fastapi import Query
 from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.instances import InboxCountsBody, InboxItemBody
 from assent.http.context import Transaction
-from assent.http.fields import Moment, NameQuery
+from assent.http.fields import Moment, NameQuery, SavedQuery
 from assent.http.paging import CursorQuery, LimitQuery
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
-from assent.people.inbox import Bucket, InboxQuery, Sort
+from assent.people.inbox import Bucket, InboxKind, InboxQuery, Sort
 
 router = Router(prefix="/api/inbox", tags=["inbox"])
 
@@ -20,10 +20,10 @@ SortQuery = Annotated[
 ]
 
 
-@router.query("", scope="approvals:read", summary="Read the inbox")
+@router.query("", scope="approvals:read", errors=(404,), summary="Read the inbox")
 async def show_inbox(  # noqa: PLR0913, PLR0917
     tx: Transaction,
-    kind: Literal["approval", "form"] | None = None,
+    kind: InboxKind | None = None,
     bucket: Bucket | None = None,
     entity_type: NameQuery = None,
     workflow: NameQuery = None,
@@ -32,12 +32,15 @@ async def show_inbox(  # noqa: PLR0913, PLR0917
     claimed: Literal["me", "unclaimed", "others"] | None = None,
     text: NameQuery = None,
     sort: SortQuery = "age",
+    saved: SavedQuery = None,
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[InboxItemBody]]:
     """`text` is a part of the title. A cursor belongs to its filters and its sort."""
     filters = (kind, bucket, entity_type, workflow, overdue, due_before, claimed, text)
-    page = await tx.reads.approvals.inbox(InboxQuery(*filters, tx.partition_id, sort, limit, cursor))
+    page = await tx.reads.approvals.inbox(
+        InboxQuery(*filters, tx.partition_id, sort, limit, cursor), saved=saved
+    )
     items = [InboxItemBody.of(item) for item in page.items]
     return reply_with(Page[InboxItemBody](items=items, next=page.next))
 

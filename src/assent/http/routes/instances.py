@@ -8,7 +8,14 @@ from fastapi import Query
 from pydantic import Field
 
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page
-from assent.bodies.instances import Descriptor, InstanceBody, InstanceSummary, TimelineStep
+from assent.bodies.instances import (
+    ApprovalBody,
+    Descriptor,
+    InstanceBody,
+    InstanceCountBody,
+    InstanceSummary,
+    TimelineStep,
+)
 from assent.http.context import Transaction
 from assent.http.fields import NamePath, NameQuery, RequestModel, ShortText, Text
 from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
@@ -112,6 +119,7 @@ async def list_instances_of_org(  # noqa: PLR0913, PLR0917
     status: Annotated[list[StatusWord] | None, Query(max_length=7)] = None,
     workflow: NameQuery = None,
     subject: NameQuery = None,
+    entity_type: NameQuery = None,
     entity_id: UUID | None = None,
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
@@ -122,9 +130,31 @@ async def list_instances_of_org(  # noqa: PLR0913, PLR0917
     """
     statuses = [_STATUSES.get(word, word) for word in status] if status else None
     page = await tx.reads.instances.list(
-        statuses=statuses, workflow=workflow, subject=subject, entity_id=entity_id, cursor=cursor, limit=limit
+        statuses=statuses,
+        workflow=workflow,
+        subject=subject,
+        entity_type=entity_type,
+        entity_id=entity_id,
+        cursor=cursor,
+        limit=limit,
     )
     return reply_with_page(page, InstanceSummary.of)
+
+
+@router.query("/api/instances/count", scope="workflows:read", summary="Count instances")
+async def count_instances_of_org(
+    tx: Transaction,
+    status: Annotated[list[StatusWord] | None, Query(max_length=7)] = None,
+    workflow: NameQuery = None,
+    subject: NameQuery = None,
+    entity_id: UUID | None = None,
+) -> InstanceCountBody:
+    """Of those that the caller may read, with the filters of the list; exact up to 10,000."""
+    statuses = [_STATUSES.get(word, word) for word in status] if status else None
+    found = await tx.reads.instances.count(
+        statuses=statuses, workflow=workflow, subject=subject, entity_id=entity_id
+    )
+    return InstanceCountBody.of(found)
 
 
 @router.query(
@@ -147,6 +177,20 @@ async def list_instance_steps(
     """Each with its actor and its outcome; the descriptor has only the newest of them."""
     page = await tx.reads.instances.history(instance_id, cursor=cursor, limit=limit)
     return reply_with_page(page, TimelineStep.of)
+
+
+@router.query(
+    "/api/instances/{instance_id}/approvals",
+    scope="workflows:read",
+    errors=(404,),
+    summary="List the approval requests of an instance, newest first",
+)
+async def list_instance_approvals(
+    tx: Transaction, instance_id: UUID, limit: LimitQuery = ITEMS_DEFAULT
+) -> Page[ApprovalBody]:
+    """The newest, on one page: each with its approvers, their decisions and the content that it is about."""
+    found = await tx.reads.instances.approvals(instance_id, limit=limit)
+    return Page(items=[ApprovalBody.of_details(details) for details in found])
 
 
 @router.command(

@@ -7,7 +7,7 @@ makes it.
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -16,20 +16,13 @@ from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.people import KeyBody, MadeKey
 from assent.http.context import Transaction
 from assent.http.fields import Moment, NameQuery, RequestModel, ShortText
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.problems import shown_once
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
-from assent.model.cursor import id_in, position_of
-from assent.model.mutation import Refused, Rejection
-from assent.model.policy import refuse_not_held, refuse_rights_not_held
-from assent.people.api_keys import KeyMaker, create_api_key, page_of_api_keys, revoke_api_key
-from assent.people.members import read_carried, read_member
+from assent.people.api_keys import KeyMaker
 
 router = Router(prefix="/api/keys", tags=["keys"])
-
-MANAGE_KEYS: Final = "keys:manage"
-"""The capability to make keys for service accounts, and to list and revoke all keys."""
 
 
 class NewKey(RequestModel):
@@ -57,12 +50,8 @@ async def list_keys(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[KeyBody]]:
     """The caller's own; another member's, or all (`all=true`), for holders of `keys:manage`."""
-    user_id = None if all else user or tx.actor.id
-    after = position_of(cursor, id_in)
-    if user_id != tx.actor.id:
-        tx.require(MANAGE_KEYS)
-    keys = await page_of_api_keys(tx.connection, tx.org_id, user_id, after, limit + 1)
-    return page_of(keys, limit, KeyBody.of, lambda key: str(key.id))
+    page = await tx.reads.keys.list(user, everyone=all, cursor=cursor, limit=limit)
+    return reply_with_page(page, KeyBody.of)
 
 
 @router.command(
@@ -70,21 +59,16 @@ async def list_keys(
 )
 async def create_key(tx: Transaction, body: NewKey) -> Reply[MadeKey]:
     """For the caller, or with `keys:manage` for a service account. It allows no more than the session that makes it."""
-    user_id = body.user or tx.actor.id
-    await _may_make(tx, user_id)
-    async with tx.connection.transaction():
-        text, made = await create_api_key(
-            tx.connection,
-            tx.org_id,
-            user_id,
-            body.name,
-            tx.now(),
-            scopes=None if body.scopes is None else tuple(body.scopes),
-            expires_at=body.expires_at,
-            partition_id=body.partition_id,
-            maker=_maker(tx),
-            keys_max=tx.services.settings.keys_of_member_max,
-        )
+    await tx.lock_grants()
+    text, made = await tx.runtime.keys.create(
+        body.name,
+        user_id=body.user,
+        scopes=body.scopes,
+        expires_at=body.expires_at,
+        partition_id=body.partition_id,
+        maker=_maker(tx),
+        keys_max=tx.services.settings.keys_of_member_max,
+    )
     reply = reply_with(MadeKey(**KeyBody.of(made).model_dump(), key=text), 201)
     message = f"the key {made.id} was made under this `Idempotency-Key`"
     return shown_once(reply, tx.request.url.path, message)
@@ -95,8 +79,8 @@ async def create_key(tx: Transaction, body: NewKey) -> Reply[MadeKey]:
 )
 async def revoke_key(tx: Transaction, key_id: UUID) -> KeyBody:
     """The caller's own, or any with `keys:manage`. The keys that were made with it are revoked too."""
-    user_id = None if tx.actor.can(MANAGE_KEYS) else tx.actor.id
-    return KeyBody.of(await revoke_api_key(tx.connection, tx.org_id, key_id, tx.now(), user_id=user_id))
+    await tx.lock_grants()
+    return KeyBody.of(await tx.runtime.keys.revoke(key_id))
 
 
 def _maker(tx: Transaction) -> KeyMaker:
@@ -105,17 +89,3 @@ def _maker(tx: Transaction) -> KeyMaker:
     if maker.key_id is not None or maker.expires_at is None or not days:
         return maker
     return replace(maker, expires_at=max(maker.expires_at, tx.now() + timedelta(days=days)))
-
-
-async def _may_make(tx: Transaction, user_id: str) -> None:
-    if user_id == tx.actor.id:
-        return
-    tx.require(MANAGE_KEYS)
-    member = await read_member(tx.connection, tx.org_id, user_id)
-    if member.kind != "service_account":
-        message = f"{user_id} makes their own keys: with one of theirs, another user would act in their name"
-        raise Refused(Rejection("SEPARATION_OF_DUTIES", message, ("user",)))
-    if not member.active:
-        raise Refused(Rejection("INACTIVE", f"{user_id} is not active and cannot sign in", ("user",)))
-    refuse_not_held(tx.actor, await read_carried(tx.connection, tx.org_id, member.roles), "user")
-    refuse_rights_not_held(tx.actor, member.roles, tx.contracts, "user")

@@ -1,6 +1,6 @@
 """Members: the users and service accounts of an org. `/api/members`"""
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 from pydantic import Field
@@ -9,19 +9,11 @@ from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.people import MemberBody
 from assent.http.context import Transaction
 from assent.http.fields import NamePath, NameQuery, RequestModel, ShortText
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
-from assent.model.cursor import position_of, text_in
 from assent.people.members import (
-    MANAGE_MEMBERS,
-    MemberFilter,
     MemberKind,
-    NewMember,
-    change_member,
-    create_member,
-    list_members,
-    read_member,
 )
 
 router = Router(prefix="/api/members", tags=["members"])
@@ -58,15 +50,14 @@ async def list_members_of_org(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[MemberBody]]:
     """For all members of the org; also members who have left."""
-    after = position_of(cursor, text_in)
-    members = await list_members(tx.connection, tx.org_id, MemberFilter(role, active), after, limit + 1)
-    return page_of(members, limit, MemberBody.of, lambda member: member.user_id)
+    page = await tx.reads.members.list(role=role, active=active, cursor=cursor, limit=limit)
+    return reply_with_page(page, MemberBody.of)
 
 
 @router.query("/{user_id}", scope="members:read", errors=(404,), summary="Read a member")
 async def show_member(tx: Transaction, user_id: NamePath) -> MemberBody:
     """Also a member who has left; the record of their actions keeps their name."""
-    return MemberBody.of(await read_member(tx.connection, tx.org_id, user_id))
+    return MemberBody.of(await tx.reads.members.get(user_id))
 
 
 @router.command(
@@ -74,9 +65,8 @@ async def show_member(tx: Transaction, user_id: NamePath) -> MemberBody:
 )
 async def create_member_of_org(tx: Transaction, body: NewMemberBody) -> Reply[MemberBody]:
     """For holders of `members:manage`, who give only roles whose capabilities they hold themselves."""
-    tx.require(MANAGE_MEMBERS)
-    new = NewMember(**body.model_dump(exclude={"roles"}), roles=tuple(dict.fromkeys(body.roles)))
-    made = await create_member(tx.connection, tx.org_id, new, tx.actor, tx.now(), tx.contracts)
+    await tx.lock_grants()
+    made = await tx.runtime.members.create(**body.model_dump())
     location = f"/api/members/{quote(made.user_id, safe='')}"
     return reply_with(MemberBody.of(made), 201, headers={"location": location})
 
@@ -91,11 +81,9 @@ async def create_member_of_org(tx: Transaction, body: NewMemberBody) -> Reply[Me
 )
 async def change_member_of_org(tx: Transaction, user_id: NamePath, body: MemberChanges) -> MemberBody:
     """For holders of `members:manage`: only roles whose capabilities they hold, not their own roles or manager."""
-    tx.require(MANAGE_MEMBERS)
     changes = body.model_dump(exclude_unset=True)
-    if "roles" in changes:
-        changes["roles"] = tuple(dict.fromkeys(body.roles))
-    return await _change(tx, user_id, changes)
+    await tx.lock_grants()
+    return MemberBody.of(await tx.runtime.members.change(user_id, changes))
 
 
 @router.command(
@@ -107,11 +95,5 @@ async def change_member_of_org(tx: Transaction, user_id: NamePath, body: MemberC
 )
 async def deactivate_member(tx: Transaction, user_id: NamePath) -> MemberBody:
     """For holders of `members:manage` and of all that the member holds. Their API keys are revoked too."""
-    tx.require(MANAGE_MEMBERS)
-    return await _change(tx, user_id, {"active": False})
-
-
-async def _change(tx: Transaction, user_id: str, changes: dict[str, Any]) -> MemberBody:
-    return MemberBody.of(
-        await change_member(tx.connection, tx.org_id, user_id, changes, tx.actor, tx.now(), tx.contracts)
-    )
+    await tx.lock_grants()
+    return MemberBody.of(await tx.runtime.members.deactivate(user_id))

@@ -1,6 +1,5 @@
 """Operations: health, dead letters, stuck instances and repairs. `/api/operations`"""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Final
 from uuid import UUID
@@ -11,12 +10,14 @@ from pydantic import Field
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page
 from assent.bodies.instances import InstanceBody
 from assent.bodies.operations import (
+    ComparedBody,
     DiscardedBody,
     EnqueuedBody,
     HealthReport,
     IncidentBody,
     IncidentGroupBody,
     LetterBody,
+    OpenItemBody,
     RebuiltBody,
     RetriedBody,
     StuckBody,
@@ -24,15 +25,13 @@ from assent.bodies.operations import (
 from assent.http.context import RequestContext, Transaction
 from assent.http.fields import NameQuery, RequestModel, ShortText, Text
 from assent.http.paging import CursorQuery, LimitQuery, page_of
-from assent.http.replies import Reply, reply_with_list
+from assent.http.replies import Reply
 from assent.http.routes.instances import find_visible_instance, show_view
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import position_of, time_and_id_in
-from assent.model.mutation import Refused, Rejection
-from assent.operations.health import HealthLimits, find_stuck, health
 from assent.operations.incidents import IncidentFilter, IncidentKind
-from assent.operations.queues import LetterKind, is_letter_of, page_of_dead_letters
+from assent.operations.queues import LetterKind, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
 router = Router(prefix="/api/operations", tags=["operations"])
@@ -72,11 +71,7 @@ async def show_health(context: RequestContext) -> HealthReport:
 
     A caller of one partition gets the health of that partition.
     """
-    context.require(READ_HEALTH)
-    limits, partition_id = HealthLimits(), context.partition_id
-    found = await health(context.database, context.org_id, limits, partition_id=partition_id)
-    differences = await context.services.app.compare_contracts(context.database)
-    return HealthReport.of(replace(found, problems=(*found.problems, *differences)))
+    return HealthReport.of(await context.org_runtime().operations.health())
 
 
 @router.query("/incidents", scope="operations:read", summary="List incidents, grouped by error")
@@ -133,7 +128,6 @@ async def list_dead_letters(
 )
 async def retry_dead_letter(tx: Transaction, letter_id: UUID) -> RetriedBody:
     """For holders of `workflows:retry`. An effect or a task that a step awaited is retried with its instance."""
-    await _require_visible_letter(tx, letter_id)
     may_operate(tx.actor, "retry")
     return RetriedBody(id=letter_id, kind=await tx.runtime.dead_letters.retry(letter_id))
 
@@ -147,26 +141,37 @@ async def retry_dead_letter(tx: Transaction, letter_id: UUID) -> RetriedBody:
 )
 async def discard_dead_letter(tx: Transaction, letter_id: UUID, body: DiscardReason) -> DiscardedBody:
     """For holders of `workflows:repair`. It leaves the list for good; the audit log keeps the reason."""
-    await _require_visible_letter(tx, letter_id)
     return DiscardedBody(id=letter_id, kind=await tx.runtime.dead_letters.discard(letter_id, body.reason))
-
-
-async def _require_visible_letter(tx: Transaction, letter_id: UUID) -> None:
-    """Raise `Refused` if a dead letter is not one of the caller's partition."""
-    partition_id = tx.partition_id
-    if partition_id is not None and not await is_letter_of(tx.connection, tx.org_id, letter_id, partition_id):
-        raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
 
 
 @router.query("/stuck", scope="operations:read", summary="List stuck instances")
 async def list_stuck(
     tx: Transaction, still_s: StillQuery = 900, limit: LimitQuery = ITEMS_DEFAULT
-) -> Reply[list[StuckBody]]:
-    """For holders of `workflows:repair`: running instances that nothing will ever continue."""
-    may_operate(tx.actor, "repair")
-    still = timedelta(seconds=still_s)
-    found = await find_stuck(tx.connection, tx.org_id, still, limit, tx.partition_id)
-    return reply_with_list([StuckBody.of(stuck) for stuck in found])
+) -> Page[StuckBody]:
+    """For holders of `workflows:repair`: running instances that nothing will ever continue, on one page."""
+    found = await tx.reads.operations.stuck(timedelta(seconds=still_s), limit=limit)
+    return Page(items=[StuckBody.of(stuck) for stuck in found])
+
+
+@router.query("/open", scope="operations:read", summary="List what is open, queue by queue")
+async def list_open_items(tx: Transaction, limit: LimitQuery = ITEMS_DEFAULT) -> Page[OpenItemBody]:
+    """For holders of `workflows:retry`: events to process, effects to send, results to fold, and events that are kept.
+
+    The oldest first, at most `limit` of each queue, on one page.
+    """
+    found = await tx.reads.events.list_open(limit=limit)
+    return Page(items=[OpenItemBody.of(item) for item in found])
+
+
+@router.query(
+    "/instances/{instance_id}/comparison",
+    scope="operations:read",
+    errors=(404,),
+    summary="Compare an instance with its steps",
+)
+async def compare_instance(tx: Transaction, instance_id: UUID) -> ComparedBody:
+    """For holders of `workflows:repair`: the parts of its row that are not what its steps make them."""
+    return ComparedBody.of_differences(instance_id, await tx.reads.operations.compare(instance_id))
 
 
 @router.command(

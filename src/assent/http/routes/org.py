@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Body as JsonBody
 
-from assent.bodies.administration import OrgBody
+from assent.bodies.administration import AlertBody, OrgBody
 from assent.bodies.body import Data
 from assent.http.context import Transaction
 from assent.http.fields import OptionalTag, RequiredTag, etag
@@ -62,6 +62,14 @@ async def change_settings_of_org(
     """For holders of `org:manage`. Null removes a setting; settings that are not named stay."""
     with reporting_problems():
         return _reply(await tx.runtime.settings.change(data, tag=tag))
+
+
+@router.command(
+    "/test-alert", scope="org:write", rate="workflows", status=202, errors=(404,), summary="Post a test alert"
+)
+async def post_test_alert(tx: Transaction) -> AlertBody:
+    """For holders of `org:manage`: to the setting `alert_url`, signed with the org's signing secrets."""
+    return AlertBody(id=await tx.runtime.settings.test_alert())
 
 
 def _reply(org: Org) -> Reply[OrgBody]:

@@ -3,7 +3,6 @@
 Results arrive at `/api/outside-requests/…/results` from callers who may push them, and at `/callbacks/…` with a token.
 """
 
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Final
@@ -12,104 +11,51 @@ from uuid import UUID
 from fastapi import Path, Request, Response
 from pydantic import Field
 
-from assent.bodies.body import ITEMS_DEFAULT, Page, ResponseModel
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.requests import (
+    OutsideRequestBody,
+    OutsideRequestDetails,
+    PushedBody,
+    RevokedLinksBody,
+    UploadLinkBody,
+)
 from assent.effects.callbacks import Callback
 from assent.http.auth.admission import count_request
 from assent.http.context import Transaction, services_of
-from assent.http.fields import NameQuery
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.fields import NameQuery, RequestModel
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
+from assent.http.problems import shown_once
 from assent.http.replies import Reply, reply_with
+from assent.http.request_bodies import is_json, read_json
 from assent.http.routes.events import SignatureHeaders, delivery_of
 from assent.http.routes.instances import read_instance
 from assent.http.routing import Admission, Router
-from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.model.outside_request import Bundle, OutsideStatus
-from assent.requests.outside_requests import (
-    OutsideRequestFilter,
-    Pushed,
-    RequestView,
-    came_for,
-    find_request,
-    page_of_requests,
+from assent.model.outside_request import (
+    ITEMS_MAX,
+    Bundle,
+    CargoText,
+    DeliveryKey,
+    ErrorText,
+    Kind,
+    OutsideStatus,
+    ResultStatus,
+    parse_bundle,
 )
-from assent.runtime.event_sources import SignedDelivery, check_delivery, require_bound
+from assent.requests.outside_requests import (
+    Pushed,
+    find_request,
+)
+from assent.runtime.event_commands import CREATE_FIRST, LINK_DAYS, LINK_DAYS_MAX, find_request_row
+from assent.runtime.event_sources import SIGNED_RESULTS, SignedDelivery, check_delivery, require_bound
 from assent.runtime.rights import PUSH_RESULTS
 from assent.store.database import Connection
 
 router = Router(takes_documents=True, tags=["requests"])
+workflow = Router(takes_documents=True, prefix="/api/workflow", tags=["requests"])
 
 TOKEN_LENGTH_MAX: Final = 1_000
 TokenPath = Annotated[str, Path(max_length=TOKEN_LENGTH_MAX, description="The token of `Assent-Callback`.")]
-
-SIGNED_KEY: Final = "result:"
-"""The prefix of the keys under which sources sign results, before the name: `result:kyc.onboarding.screening`."""
-
-
-class OutsideRequestBody(ResponseModel):
-    """A request to an outside party."""
-
-    id: UUID
-    name: str = Field(
-        description="The workflow and the node of the request.", examples=["kyc.onboarding.screening"]
-    )
-    instance_id: UUID
-    step_id: UUID
-    node_id: str
-    entity_type: str | None
-    entity_id: UUID | None
-    status: OutsideStatus
-    expected: int = Field(description="The number of items that complete it.")
-    received: int
-    failed: int = Field(description="The number of items that failed or expired.")
-    error: str | None = Field(description="The last error.")
-    created_at: datetime
-    expires_at: datetime | None
-    ended_at: datetime | None
-
-
-class DeliveryBody(ResponseModel):
-    """A bundle of results that arrived."""
-
-    id: UUID
-    key: str
-    source: str = Field(examples=["callback"])
-    pushed_by: str | None
-    status: str = Field(examples=["processed"])
-    late: bool = Field(description="It arrived after the end of the request, and does not count.")
-    attempts: int
-    error: str | None
-    received_at: datetime
-    processed_at: datetime | None
-
-
-class ItemBody(ResponseModel):
-    """One item that arrived or failed."""
-
-    cargo: str | None = Field(examples=["external://vault/passport-17"])
-    kind: str | None = Field(examples=["passport"])
-    status: str = Field(examples=["completed"])
-    error: str | None
-    delivery_id: UUID
-    received_at: datetime
-
-
-class OutsideRequestDetails(OutsideRequestBody):
-    """A request with its content and its latest results."""
-
-    asked: Any = Field(description="The content that was sent.")
-    deliveries: list[DeliveryBody]
-    items: list[ItemBody]
-
-
-class PushedBody(ResponseModel):
-    """The effect of a result."""
-
-    request_id: UUID
-    key: str = Field(examples=["evt_17"])
-    outcome: Pushed = Field(
-        description="`accepted`; `repeated`: its key was used before, nothing happens; `late`: the request has ended."
-    )
 
 
 class NewBundle(Bundle):
@@ -126,14 +72,6 @@ _ALREADY: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-async def find_visible_request(tx: Transaction, request_id: UUID) -> RequestView:
-    """Return a request of the caller's org and partition, whether or not they may read it."""
-    request = await find_request(tx.connection, tx.org_id, request_id)
-    if request is None or not tx.caller.sees(request.partition_id):
-        raise Refused(Rejection("NOT_FOUND", f"no request {request_id}", ("request_id",)))
-    return request
-
-
 @router.query("/api/outside-requests", scope="requests:read", summary="List requests, newest first")
 async def list_requests(  # noqa: PLR0913, PLR0917
     tx: Transaction,
@@ -144,18 +82,10 @@ async def list_requests(  # noqa: PLR0913, PLR0917
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[OutsideRequestBody]]:
     """The requests of the caller's partition whose entities and flows they may read."""
-    after = position_of(cursor, time_and_id_in)
-    filters = OutsideRequestFilter(
-        status=status, instance_id=instance_id, name=name, partition_id=tx.partition_id
+    page = await tx.reads.requests.list(
+        status=status, instance_id=instance_id, name=name, cursor=cursor, limit=limit
     )
-    filters = replace(filters, reader=await tx.reader())
-    requests = await page_of_requests(tx.connection, tx.org_id, filters, after, limit + 1)
-    return page_of(
-        requests,
-        limit,
-        OutsideRequestBody.of,
-        lambda request: (request.created_at.isoformat(), str(request.id)),
-    )
+    return reply_with_page(page, OutsideRequestBody.of)
 
 
 @router.query(
@@ -166,17 +96,7 @@ async def list_requests(  # noqa: PLR0913, PLR0917
 )
 async def show_request(tx: Transaction, request_id: UUID) -> OutsideRequestDetails:
     """With its content, and the latest deliveries and items, for callers who may read its instance."""
-    request = await find_visible_request(tx, request_id)
-    if request.entity_type is None:
-        await read_instance(tx, request.instance_id)
-    tx.may_read(request.entity_type)
-    deliveries, items, asked = await came_for(tx.connection, tx.org_id, request_id)
-    return OutsideRequestDetails(
-        **OutsideRequestBody.of(request).model_dump(),
-        asked=asked,
-        deliveries=[DeliveryBody.of(delivery) for delivery in deliveries],
-        items=[ItemBody.of(item) for item in items],
-    )
+    return OutsideRequestDetails.of_details(await tx.reads.requests.get(request_id))
 
 
 async def verify_result(request: Request) -> None:
@@ -195,7 +115,7 @@ async def verify_result(request: Request) -> None:
     scope="requests:write",
     rate="workflows",
     status=202,
-    errors=(404,),
+    errors=(400, 404),
     verify=verify_result,
     responses=_ALREADY,
     dependencies=[SignatureHeaders],
@@ -204,10 +124,136 @@ async def verify_result(request: Request) -> None:
 async def push_result(tx: Transaction, request_id: UUID, body: NewBundle) -> Reply[PushedBody]:
     """For holders of `results:push`; signed, if a source of `result:<name>` exists. Each key takes effect once."""
     bundle = _bundle_of(tx.request, request_id, body)
-    await find_visible_request(tx, request_id)
+    await find_request_row(tx.runtime.scope, tx.connection, request_id)
     tx.require(PUSH_RESULTS)
     pushed = await tx.runtime.requests.push_bundle(request_id, bundle, "http")
     return _show_pushed(request_id, bundle, pushed)
+
+
+class NewUploadLink(RequestModel):
+    """How long a link is to hold."""
+
+    days: int = Field(LINK_DAYS, ge=1, le=LINK_DAYS_MAX)
+
+
+@router.command(
+    "/api/outside-requests/{request_id}/upload-links",
+    scope="documents:write",
+    rate="workflows",
+    status=201,
+    errors=(404, 410),
+    summary="Make a link by which the documents of a request are handed in",
+)
+async def create_upload_link(tx: Transaction, request_id: UUID, body: NewUploadLink) -> Reply[UploadLinkBody]:
+    """For holders of `documents:write` who may read the request. Who makes it reviews nothing that comes by it."""
+    base = str(tx.request.base_url)
+    made = await tx.runtime.requests.upload_link(request_id, days=body.days, base_url=base)
+    found = UploadLinkBody(id=made.id, url=made.url, expires_at=made.expires_at)
+    return shown_once(reply_with(found, 201), tx.request.url.path, "the link was made, and is shown once")
+
+
+@router.command(
+    "/api/outside-requests/{request_id}/upload-links/revoke",
+    scope="documents:write",
+    rate="workflows",
+    errors=(404,),
+    summary="Revoke the links of a request",
+)
+async def revoke_upload_links(tx: Transaction, request_id: UUID) -> RevokedLinksBody:
+    """For holders of `documents:write` who may read the request; also the link that went out with it."""
+    return RevokedLinksBody(revoked=await tx.runtime.requests.revoke_upload_links(request_id))
+
+
+class CompletedItem(RequestModel):
+    """One item of a task that an outside party reports."""
+
+    cargo_ref: CargoText | None = Field(
+        None, examples=["version://assent/01890a5d-ac96-774b-bcce-b302099a8057"]
+    )
+    doc_type: Kind | None = Field(None, examples=["passport"])
+    status: ResultStatus = "completed"
+    error: ErrorText | None = None
+
+
+class CompletedTask(RequestModel):
+    """What an outside party reports of a task: the results of an outside request, with documents."""
+
+    task_id: UUID = Field(description="The outside request.")
+    status: ResultStatus = "completed"
+    idempotency_key: DeliveryKey = Field(examples=["vendor-event-12345"])
+    items: list[CompletedItem] = Field([], max_length=ITEMS_MAX)
+    error: ErrorText | None = None
+
+    def bundle(self) -> Bundle:
+        """Return it as results; raise `Refused` for what is wrong with them, or points to no version."""
+        for number, item in enumerate(self.items):
+            if item.cargo_ref is not None and not item.cargo_ref.startswith("version://"):
+                message = f"expected version://assent/<id>, found {item.cargo_ref[:100]}"
+                path = ("items", number, "cargo_ref")
+                raise Refused(Rejection("UNKNOWN_VERSION", message, path, hint=CREATE_FIRST))
+        items = [
+            {"cargo": one.cargo_ref, "kind": one.doc_type, "status": one.status, "error": one.error}
+            for one in self.items
+        ]
+        bundle, problems = parse_bundle(
+            {"key": self.idempotency_key, "status": self.status, "items": items, "error": self.error}
+        )
+        if bundle is None:
+            raise Refused(Rejection.of(problems))
+        return bundle
+
+
+async def verify_task(request: Request) -> None:
+    """Check the signature of a completed task, if the source of its results signs."""
+    request.state.task_id = None
+    body = await request.body()
+    if not body or not is_json(request):
+        return  # the route refuses it by its shape
+    # Where the route finds it again: a body is parsed once.
+    request._json = read_json(body, services_of(request).settings.request_elements_max)
+    try:
+        request.state.task_id = UUID(request._json["task_id"])
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return  # the route refuses it by its shape
+    caller = request.state.caller
+    await _require_signature(request, caller.org_id, request.state.task_id, caller.partition_id)
+
+
+@workflow.command(
+    "/task-complete",
+    scope="requests:write",
+    rate="workflows",
+    status=202,
+    errors=(400, 404),
+    verify=verify_task,
+    responses=_ALREADY,
+    dependencies=[SignatureHeaders],
+    summary="Report a task as completed",
+)
+async def complete_task(tx: Transaction, body: CompletedTask) -> Reply[PushedBody]:
+    """For holders of `results:push`. The task is an outside request, and its items are versions that exist."""
+    if tx.request.state.task_id != body.task_id:
+        raise Refused(Rejection("BAD_VALUE", "the body names two tasks", ("task_id",)))
+    bundle = body.bundle()
+    await find_request_row(tx.runtime.scope, tx.connection, body.task_id)
+    tx.require(PUSH_RESULTS)
+    pushed = await tx.runtime.requests.push_bundle(body.task_id, bundle, "http")
+    return _show_pushed(body.task_id, bundle, pushed)
+
+
+@workflow.query(
+    "/{instance_id}/pending-tasks",
+    scope="requests:read",
+    errors=(404,),
+    summary="List what an instance waits for outside parties to do",
+)
+async def list_pending_tasks(
+    tx: Transaction, instance_id: UUID, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
+) -> Reply[Page[OutsideRequestBody]]:
+    """The open outside requests of an instance that the caller may read, newest first."""
+    await read_instance(tx, instance_id)
+    page = await tx.reads.requests.list(instance_id=instance_id, only_open=True, cursor=cursor, limit=limit)
+    return reply_with_page(page, OutsideRequestBody.of)
 
 
 async def admit_callback(request: Request) -> None:
@@ -287,7 +333,7 @@ async def _is_signed(  # noqa: PLR0913
     asked = await find_request(connection, org_id, request_id)
     if asked is None or partition_id not in (None, asked.partition_id):
         return False  # the caller cannot see the request, so no signature is required
-    cause = await check_delivery(connection, org_id, f"{SIGNED_KEY}{asked.name}", delivery, now)
+    cause = await check_delivery(connection, org_id, f"{SIGNED_RESULTS}{asked.name}", delivery, now)
     return cause is not None
 
 

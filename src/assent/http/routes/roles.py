@@ -8,11 +8,9 @@ from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.people import RoleBody
 from assent.http.context import Transaction
 from assent.http.fields import NAME_LENGTH_MAX, NamePath, RequestModel
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import Reply
 from assent.http.routing import Router
-from assent.model.cursor import position_of, text_in
-from assent.people.members import MANAGE_ROLES, list_roles, read_role, set_capabilities
 
 router = Router(prefix="/api/roles", tags=["roles"])
 
@@ -35,17 +33,13 @@ async def list_roles_of_org(
     tx: Transaction, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
 ) -> Reply[Page[RoleBody]]:
     """For holders of `roles:manage`: every role that a member holds or that has a capability."""
-    after = position_of(cursor, text_in)
-    tx.require(MANAGE_ROLES)
-    roles = await list_roles(tx.connection, tx.org_id, after, limit + 1)
-    return page_of(roles, limit, RoleBody.of, lambda role: role.role)
+    return reply_with_page(await tx.reads.roles.list(cursor=cursor, limit=limit), RoleBody.of)
 
 
 @router.query("/{role}", scope="members:read", summary="Read a role")
 async def show_role(tx: Transaction, role: NamePath) -> RoleBody:
     """For holders of `roles:manage`. An unknown role has no capabilities."""
-    tx.require(MANAGE_ROLES)
-    return RoleBody.of(await read_role(tx.connection, tx.org_id, role))
+    return RoleBody.of(await tx.reads.roles.get(role))
 
 
 @router.command(
@@ -58,6 +52,5 @@ async def show_role(tx: Transaction, role: NamePath) -> RoleBody:
 )
 async def set_role(tx: Transaction, role: NamePath, body: RoleChange) -> RoleBody:
     """For holders of `roles:manage`, who give and take only what they hold themselves."""
-    tx.require(MANAGE_ROLES)
-    kept = await set_capabilities(tx.connection, tx.org_id, role, body.capabilities, tx.actor)
-    return RoleBody.of(kept)
+    await tx.lock_grants()
+    return RoleBody.of(await tx.runtime.roles.save(role, body.capabilities))

@@ -1,12 +1,12 @@
-"""Tasks: submit background work, read it, cancel it, retry it. `/api/tasks`"""
+"""Tasks: submit background work, read it, end it from outside, cancel it, retry it. `/api/tasks`"""
 
-from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any
 from uuid import UUID
 
 from pydantic import Field
 
-from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page
+from assent.bodies.operations import LogLineBody, SubmittedBody, TaskBody, TaskItemBody
 from assent.http.context import Transaction
 from assent.http.fields import Moment, NameQuery, RequestModel, ShortText
 from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
@@ -15,14 +15,11 @@ from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.job import PRIORITY_MAX
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.task_commands import NewTask
+from assent.runtime.task_commands import CANCEL_TASKS, END_TASKS, RETRY_TASKS, NewTask
+from assent.tasks.errors import FAILED
 from assent.tasks.views import TaskStatus, TaskView, read_task
 
 router = Router(takes_documents=True, prefix="/api/tasks", tags=["tasks"])
-
-SUBMIT: Final = "tasks:submit"
-CANCEL: Final = "tasks:cancel"
-RETRY: Final = "tasks:retry"
 
 
 class SubmitTask(RequestModel):
@@ -37,51 +34,6 @@ class SubmitTask(RequestModel):
         None, ge=0, le=PRIORITY_MAX, description="Higher runs sooner; the default of its type without it."
     )
     run_at: Moment | None = Field(None, description="Not before; at once without it.")
-
-
-class SubmittedBody(ResponseModel):
-    id: UUID
-
-
-class TaskItemBody(ResponseModel):
-    """A task in a list."""
-
-    id: UUID
-    type: str = Field(examples=["report.build"])
-    status: TaskStatus
-    priority: int
-    attempts: int
-    attempts_max: int
-    run_at: datetime = Field(description="Not before; after an error, the next attempt.")
-    claimed_at: datetime | None = Field(description="When its last attempt began.")
-    ended_at: datetime | None
-    key: str | None
-    submitted_by: str
-    partition_id: str | None
-    instance_id: UUID | None = Field(description="The instance of the step that submitted it.")
-    step_id: UUID | None
-    awaited: bool = Field(description="Whether that step waits for it.")
-    created_at: datetime
-
-
-class AttemptBody(ResponseModel):
-    """The result of one attempt."""
-
-    attempt: int
-    outcome: Literal["done", "failed", "lost"]
-    output: Any
-    code: str | None = Field(examples=["TASK_FAILED"])
-    error: str | None
-    started_at: datetime
-    ended_at: datetime
-
-
-class TaskBody(TaskItemBody):
-    """A task with its input, its output and its attempts."""
-
-    input: Data
-    output: Any = Field(description="Its result; null before it is complete.")
-    tried: list[AttemptBody]
 
 
 async def find_visible_task(tx: Transaction, task_id: UUID, capability: str) -> TaskView:
@@ -109,7 +61,7 @@ async def submit_task(tx: Transaction, body: SubmitTask) -> SubmittedBody:
 
     A worker runs it; a key that was used before returns the task of that time.
     """
-    tx.require(tx.services.app.capabilities.get(f"task:{body.type}", SUBMIT))
+    tx.require(tx.services.app.capability_to_submit(body.type))
     new = NewTask(**body.model_dump())
     (task_id,) = await tx.runtime.tasks.submit_many([new])
     return SubmittedBody(id=task_id)
@@ -137,6 +89,15 @@ async def show_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     return await _show(tx, task_id)
 
 
+@router.query("/{task_id}/log", scope="tasks:read", errors=(404,), summary="Read the log of a task")
+async def show_task_log(
+    tx: Transaction, task_id: UUID, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
+) -> Reply[Page[LogLineBody]]:
+    """For holders of `tasks:read` who may read its instance: the lines that its attempts wrote, in order."""
+    page = await tx.reads.tasks.log(task_id, cursor=cursor, limit=limit)
+    return reply_with_page(page, LogLineBody.of)
+
+
 @router.command(
     "/{task_id}/cancel",
     scope="tasks:write",
@@ -146,8 +107,50 @@ async def show_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
 )
 async def cancel_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     """For holders of `tasks:cancel`. The result of a running task is ignored; a step that waits for it continues."""
-    await find_visible_task(tx, task_id, CANCEL)
+    await find_visible_task(tx, task_id, CANCEL_TASKS)
     await tx.runtime.tasks.cancel(task_id)
+    return await reply_if_readable(_show(tx, task_id))
+
+
+class CompleteTask(RequestModel):
+    """The output of a task that was completed outside of the workers."""
+
+    output: Any = Field(None, examples=[{"pages": 12}])
+
+
+class FailTask(RequestModel):
+    """Why a task failed outside of the workers."""
+
+    message: ShortText = Field(examples=["the printer is out of paper"])
+    code: ShortText = Field(FAILED, examples=["OUT_OF_PAPER"])
+    retryable: bool = Field(False, description="Whether a further attempt may help.")
+
+
+@router.command(
+    "/{task_id}/complete",
+    scope="tasks:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Complete a task from outside",
+)
+async def complete_background_task(tx: Transaction, task_id: UUID, body: CompleteTask) -> Reply[TaskBody]:
+    """For holders of `tasks:complete`: a task whose function has returned `Background`, or still runs."""
+    await find_visible_task(tx, task_id, END_TASKS)
+    await tx.runtime.tasks.complete(task_id, body.output)
+    return await reply_if_readable(_show(tx, task_id))
+
+
+@router.command(
+    "/{task_id}/fail",
+    scope="tasks:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Fail a task from outside",
+)
+async def fail_background_task(tx: Transaction, task_id: UUID, body: FailTask) -> Reply[TaskBody]:
+    """For holders of `tasks:complete`. It is tried again if that may help and attempts are left; else it is dead."""
+    await find_visible_task(tx, task_id, END_TASKS)
+    await tx.runtime.tasks.fail(task_id, **body.model_dump())
     return await reply_if_readable(_show(tx, task_id))
 
 
@@ -160,7 +163,7 @@ async def cancel_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
 )
 async def retry_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     """For holders of `tasks:retry`, with new attempts. A task that a step awaited is retried by its step."""
-    task = await find_visible_task(tx, task_id, RETRY)
+    task = await find_visible_task(tx, task_id, RETRY_TASKS)
     if task.status != "dead":
         message = f"task {task_id} is {task.status}, and only a dead task can be retried"
         raise Refused(Rejection("TASK_NOT_DEAD", message, ("task_id",)))

@@ -1,9 +1,9 @@
 """Steps that act on something: the kernel, the application, another system, a person's inbox, our workers."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
@@ -14,6 +14,7 @@ from assent.model.parse import Declaration
 from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
 
 SUBMIT_TASKS: Final = "tasks:submit"
+"""The capability to submit tasks of a type for which the application names none."""
 EMIT_EVENTS: Final = "events:emit"
 
 
@@ -46,11 +47,13 @@ class OperationSpec(Declaration):
     """A Python function that the application registered."""
     openapi: DottedName | None = None
     """`<service>.<operationId>`, called over HTTP."""
+    verb: Annotated[str, Field(min_length=1, max_length=2_000)] | None = None
+    """A command such as `(requirement.waive :requirement-id $passport :reason "known")`."""
 
     @model_validator(mode="after")
     def _one_binding(self) -> Self:
-        if (self.sdk is None) == (self.openapi is None):
-            raise refuse("BAD_VALUE", "exactly one of `sdk` and `openapi` was expected")
+        if sum(one is not None for one in (self.sdk, self.openapi, self.verb)) != 1:
+            raise refuse("BAD_VALUE", "exactly one of `sdk`, `openapi` and `verb` was expected")
         return self
 
 
@@ -63,21 +66,27 @@ def _uses_of_system(config: Mapping[str, Any]) -> Iterable[NodeUse]:
     if "sdk" in operation:
         name = operation["sdk"]
         yield NodeUse(f"operation:{name}:use", f"calls the operation {name}", f"operation:{name}")
-    else:
+    elif "openapi" in operation:
         service = operation["openapi"].partition(".")[0]
         yield NodeUse(f"service:{service}:use", f"calls the service {service}", f"service:{service}")
+    # A verb takes the rights of the person on whose behalf the step acts, when it is run.
 
 
 class System(Timed, ActingNode):
     kind = NodeKind.SYSTEM
     uses = _uses_of_system
     automatic = True
-    languages: ClassVar[Languages] = {"input": Language.EXPRESSION, "output": Language.RESULT}
+    languages: ClassVar[Languages] = {
+        "operation.verb": Language.VERB,
+        "input": Language.EXPRESSION,
+        "output": Language.RESULT,
+    }
     outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
 
     type: Literal["system"]
     operation: OperationSpec
     input: Values = Field(default_factory=dict)
+    """The arguments of a function or a service; what a verb may name as `$name`."""
     output: Outputs = Field(default_factory=dict)
     await_: bool = Field(default=False, alias="await")
     """Whether the token rests until the answer is there; over HTTP it always does."""
@@ -116,7 +125,10 @@ class Webhook(Timed, ActingNode):
     @property
     def given_outcomes(self) -> frozenset[str]:
         # Without `await` it is done when it is enqueued (D30); its errors come too late for an edge.
-        return self.outcomes_given if self.await_ else frozenset({Outcome.COMPLETED})
+        if not self.await_:
+            return frozenset({Outcome.COMPLETED})
+        may_be_partial = self.await_ == "result" and (self.expects or 1) > 1
+        return self.outcomes_given | {Outcome.PARTIAL} if may_be_partial else self.outcomes_given
 
     @property
     def must_answer_timeout(self) -> bool:
@@ -128,6 +140,14 @@ class Webhook(Timed, ActingNode):
         if self.expects is not None and self.await_ != "result":
             raise refuse("BAD_VALUE", "`expects` goes with `await: result`")
         return self
+
+
+# The brackets of the tags keep them out of the paths of problems.
+Recipients = Annotated[
+    Annotated[Text, Tag("[text]")] | Annotated[tuple[Text, ...], Field(min_length=1), Tag("[list]")],
+    Discriminator(lambda value: "[list]" if isinstance(value, list | tuple) else "[text]"),
+]
+"""A template, or several."""
 
 
 class Notification(NodeDeclaration):
@@ -142,7 +162,8 @@ class Notification(NodeDeclaration):
 
     type: Literal["notification"]
     channel: Literal["email", "sms", "in_app", "chat"]
-    to: Text
+    to: Recipients
+    """A member's id, an address or a number, or several: a list, or an expression that gives one."""
     subject: Text | None = None
     text: Text
     on_ambiguous: OnAmbiguous | None = None

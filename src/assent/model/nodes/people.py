@@ -28,7 +28,7 @@ class Answering(Timed):
     due: Duration | None = None
     """When they are late; it ends nothing, `timeout` does."""
     notify: Channel | None = None
-    """The channel by which they are notified, when they are asked and when another person takes their place."""
+    """The channel of all messages; only with it are people notified when they are asked or take another's place."""
     remind: Duration | None = None
     """How often they are reminded until they answer; by e-mail unless `notify` says otherwise."""
     form: Mapping[Name, FieldSpec] = {}
@@ -39,8 +39,7 @@ class Answering(Timed):
         return frozenset(self.outcomes)
 
     def config(self) -> dict[str, Any]:
-        found = in_seconds(in_seconds(super().config(), "due"), "remind")
-        return {"notify": "email"} | found if "remind" in found else found
+        return in_seconds(in_seconds(super().config(), "due"), "remind")
 
 
 _WHO: Final = frozenset({*ApproverSpec.model_fields, "tiers"})

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Languages, NodeDeclaration, Timed, in_seconds, use_nothing
-from assent.model.requirements import OnFail, Requirement
+from assent.model.requirements import Conditions, OnFail, require_people_asked
 from assent.model.terms import Cron, Duration, Expression, Language, Outputs, Text, not_empty, refuse
 
 
@@ -57,13 +57,18 @@ class Requirements(Timed):
     uses = use_nothing
     waits = True
     shape = ("[[", "]]")
-    languages: ClassVar[Languages] = {"on_fail.blocker.resolution": Language.VERB}
+    languages: ClassVar[Languages] = {"on_fail.blocker.resolution": Language.RESOLUTION}
     outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
 
-    type: Literal["requirements"] = "requirements"
-    requirements: Annotated[tuple[Requirement, ...], AfterValidator(not_empty)]
+    type: Literal["requirements"]
+    requirements: Annotated[Conditions, AfterValidator(not_empty)]
     """All of them; `any` inside a requirement loosens it."""
     on_fail: OnFail | None = None
+
+    @model_validator(mode="after")
+    def _asks_who_is_required(self) -> Self:
+        require_people_asked(self.requirements, self.on_fail)
+        return self
 
     def config(self) -> dict[str, Any]:
         return super().config() | {"requirements": [part.compiled() for part in self.requirements]}

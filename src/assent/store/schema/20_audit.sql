@@ -43,6 +43,8 @@ CREATE TABLE assent.audit_log (
 );
 CREATE INDEX audit_log_by_entity ON assent.audit_log (org_id, entity_id, id);
 CREATE INDEX audit_log_by_actor ON assent.audit_log (org_id, actor_id, id);
+-- Most actions are rare among those of every day: without this a page of one reads the org's whole log.
+CREATE INDEX audit_log_by_action ON assent.audit_log (org_id, action, id);
 CREATE INDEX audit_log_by_subject ON assent.audit_log (org_id, subject_id, id) WHERE subject_id IS NOT NULL;
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR DELETE ON assent.audit_log
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
@@ -71,9 +73,11 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(commands) c) AS asked (org);
   PERFORM FROM jsonb_array_elements(commands) c
-    WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task'), true);
+    WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task', 'document', 'requirement',
+                                                'comment', 'question', 'verb'), true);
   IF FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'AS002', MESSAGE = 'commands are to instances, events, effects, results and tasks',
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = 'commands are to instances, events, effects, results, tasks, documents, requirements, comments and questions',
       HINT = 'What is administered is noted by the database itself.';
   END IF;
   INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,

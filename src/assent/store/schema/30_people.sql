@@ -75,6 +75,33 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON assent.members TO assent_engine;
 GRANT SELECT (org_id, user_id, kind, name, roles, manager_id, active, created_at, updated_at)
   ON assent.members TO assent_client;
 
+-- How a member is written to. Each sets their own; who has no row is written to at once, in the language of the org.
+CREATE TABLE assent.member_preferences (
+  org_id      text        NOT NULL,
+  user_id     text        NOT NULL,
+  language    text,                             -- null: that of the org
+  time_zone   text        NOT NULL,
+  mails       text        NOT NULL DEFAULT 'at_once', -- of mails that ask: when they come
+  digest_hour smallint    NOT NULL DEFAULT 8,   -- in the member's time zone
+  links_to    text,                             -- the address at which the member decides by links in mails; null: none
+  digested_on date        NOT NULL,             -- the member's day whose digest was sent, or is past
+  updated_at  timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT member_preferences_pkey PRIMARY KEY (org_id, user_id),
+  CONSTRAINT preferred_language_is_a_tag CHECK (language ~ '^[a-z]{2,3}(-[A-Z]{2})?$'),
+  CONSTRAINT preferred_mails_are_known CHECK (mails IN ('at_once', 'daily', 'none')),
+  CONSTRAINT digest_hour_is_of_a_day CHECK (digest_hour BETWEEN 0 AND 23),
+  CONSTRAINT links_go_to_an_address CHECK (length(links_to) <= 1000 AND NOT assent.is_blank(links_to))
+);
+CREATE INDEX preferences_of_digests ON assent.member_preferences (org_id, user_id) WHERE mails = 'daily';
+-- Not by the day of the last digest, which the worker writes.
+CREATE TRIGGER preferences_are_audited AFTER INSERT OR DELETE OR UPDATE OF language, time_zone, mails, digest_hour, links_to
+  ON assent.member_preferences FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('preferences', 'create', 'delete', 'user_id', '',
+    'language time_zone mails digest_hour links_to');
+SELECT assent.guard_by_org('assent.member_preferences');
+GRANT SELECT, INSERT, UPDATE (language, time_zone, mails, digest_hour, links_to, digested_on, updated_at)
+  ON assent.member_preferences TO assent_engine;
+
 CREATE TABLE assent.role_capabilities (
   org_id     text NOT NULL,
   role       text NOT NULL,

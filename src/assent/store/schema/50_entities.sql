@@ -29,10 +29,14 @@ CREATE TABLE assent.entities (
   CONSTRAINT edit_window_is_known CHECK (edit_window IN ('editable', 'amend_only', 'locked')),
   CONSTRAINT amendment_is_of_an_entity FOREIGN KEY (org_id, amended_from_id) REFERENCES assent.entities (org_id, id)
 ) WITH (fillfactor = 80); -- room for versions and windows to be updated in place
-CREATE INDEX entities_by_state ON assent.entities (org_id, entity_type, state);
+-- Lists go by the time of creation; a condition on one value narrows them down without changing that order. No column of
+-- them but the state and the time of the change ever changes.
+CREATE INDEX entities_by_created ON assent.entities (org_id, entity_type, created_at, id);
+CREATE INDEX entities_by_state ON assent.entities (org_id, entity_type, state, created_at, id);
+CREATE INDEX entities_by_partition ON assent.entities (org_id, entity_type, partition_id, created_at, id)
+  WHERE partition_id IS NOT NULL;
+CREATE INDEX entities_by_updated ON assent.entities (org_id, entity_type, updated_at, id);
 CREATE INDEX entities_by_amended ON assent.entities (org_id, amended_from_id) WHERE amended_from_id IS NOT NULL;
--- Lists go by id, newest first; neither column ever changes, so that updates in place stay possible.
-CREATE INDEX entities_by_type ON assent.entities (org_id, entity_type, id);
 SELECT assent.guard_by_org('assent.entities');
 GRANT SELECT ON assent.entities TO assent_engine, assent_client;
 
@@ -55,6 +59,9 @@ CREATE TRIGGER versions_are_append_only BEFORE UPDATE OR DELETE ON assent.entity
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER versions_are_never_emptied BEFORE TRUNCATE ON assent.entity_versions
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+-- The first version is its creator's.
+CREATE INDEX entities_by_creator ON assent.entity_versions (org_id, entity_type, created_by, created_at, entity_id)
+  WHERE version = 1;
 SELECT assent.guard_by_org('assent.entity_versions');
 GRANT SELECT ON assent.entity_versions TO assent_engine, assent_client;
 
@@ -71,6 +78,78 @@ CREATE TABLE assent.unique_values (
 );
 CREATE INDEX unique_values_by_entity ON assent.unique_values (org_id, entity_id);
 SELECT assent.guard_by_org('assent.unique_values');
+
+-- The indexes of an entity type, as its newest published contract declares them, for all orgs (`*`). Writers are refused, and
+-- try again, if the stamp is not the one that they know. `ready` are the fields whose values are there for every entity; a
+-- worker builds the others. It begins when every transaction has ended that could have written without knowing of them:
+-- `barrier` is the first transaction id that could not.
+CREATE TABLE assent.entity_indexes (
+  org_id           text        NOT NULL,
+  entity_type      text        NOT NULL,
+  contract_version integer     NOT NULL,
+  stamp            bigint      NOT NULL,
+  fields           jsonb       NOT NULL,   -- field → type
+  searched         text[]      NOT NULL,
+  ready            text[]      NOT NULL,   -- fields, and * for the words
+  built            boolean     NOT NULL,
+  barrier          xid8,
+  at_org           text,                   -- how far the worker has come
+  at_id            uuid,
+  done             bigint      NOT NULL DEFAULT 0,
+  total            bigint,                 -- entities of the type when it began
+  changed_at       timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT entity_indexes_pkey PRIMARY KEY (org_id, entity_type),
+  CONSTRAINT indexes_are_of_all_orgs CHECK (org_id = '*')
+);
+SELECT assent.guard_by_org('assent.entity_indexes');
+CREATE POLICY indexes_of_all_orgs_are_readable ON assent.entity_indexes FOR SELECT USING (org_id = '*');
+GRANT SELECT ON assent.entity_indexes TO assent_engine;
+
+-- Values of indexed fields as texts that sort as the values do, one row each and the empty text for none; and the words of
+-- searched fields, under the field `*`. Only write_entities and the worker that builds an index write it. No foreign key:
+-- entities are never deleted, and its check would cost as much as the row.
+CREATE TABLE assent.indexed_values (
+  org_id      text        NOT NULL,
+  entity_type text        NOT NULL,
+  field       text        NOT NULL,
+  value       text        NOT NULL COLLATE "C",
+  created_at  timestamptz NOT NULL,        -- of the entity: lists of one value go by it
+  entity_id   uuid        NOT NULL,
+  CONSTRAINT indexed_values_pkey PRIMARY KEY (org_id, entity_type, field, value, created_at, entity_id)
+);
+CREATE INDEX indexed_values_by_entity ON assent.indexed_values (org_id, entity_id, field, value);
+SELECT assent.guard_by_org('assent.indexed_values');
+GRANT SELECT ON assent.indexed_values TO assent_engine;
+
+-- Replaces the indexed values of entities: `indexed` is field → texts, of the fields that are to be replaced.
+CREATE FUNCTION assent.replace_indexed_values(changes jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  DELETE FROM assent.indexed_values v
+   USING jsonb_to_recordset(changes) AS c (org_id text, entity_id uuid, indexed jsonb)
+   WHERE v.org_id = c.org_id AND v.entity_id = c.entity_id AND c.indexed ? v.field AND NOT c.indexed -> v.field ? v.value;
+  INSERT INTO assent.indexed_values (org_id, entity_type, field, value, created_at, entity_id)
+  SELECT c.org_id, e.entity_type, f.key, t.value, e.created_at, c.entity_id
+    FROM jsonb_to_recordset(changes) AS c (org_id text, entity_id uuid, indexed jsonb)
+    JOIN assent.entities e ON e.org_id = c.org_id AND e.id = c.entity_id
+   CROSS JOIN LATERAL jsonb_each(c.indexed) f
+   CROSS JOIN LATERAL jsonb_array_elements_text(f.value) t
+  ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- The last number that each series has given out; a period, such as a year, begins at one. Only draw_numbers writes it. The
+-- row stays locked until the transaction ends: a number that is not committed is the next one's, so there are no gaps.
+CREATE TABLE assent.number_series (
+  org_id      text   NOT NULL,
+  entity_type text   NOT NULL,
+  field       text   NOT NULL,
+  period      text   NOT NULL,                  -- 2026-11, 2026, or empty
+  last_number bigint NOT NULL,
+  CONSTRAINT number_series_pkey PRIMARY KEY (org_id, entity_type, field, period),
+  CONSTRAINT numbers_count_from_one CHECK (last_number >= 1)
+);
+SELECT assent.guard_by_org('assent.number_series');
 
 -- What people mean by "the entity": its head, with the content of its current version.
 CREATE VIEW assent.current_entities WITH (security_invoker = true) AS
@@ -110,6 +189,14 @@ BEGIN
      IS DISTINCT FROM
      (OLD.org_id, OLD.id, OLD.entity_type, OLD.partition_id, OLD.amended_from_id, OLD.created_at) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('entity %s keeps its identity', OLD.id);
+  END IF;
+  IF NEW.contract_version <> OLD.contract_version AND EXISTS (
+       SELECT FROM assent.workflow_definitions d
+        WHERE d.org_id = '*' AND d.definition_kind = 'envelope' AND d.key = OLD.entity_type
+          AND d.version = OLD.contract_version) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006',
+      MESSAGE = format('entity %s lives by version %s of its contract, not by %s', OLD.id, OLD.contract_version,
+                       NEW.contract_version);
   END IF;
   IF current_setting('assent.door', true) = 'advance' THEN
     IF (NEW.version, NEW.state, NEW.data_hash, NEW.content_hash)
@@ -277,6 +364,11 @@ CREATE CONSTRAINT TRIGGER states_are_reached_through_their_gates AFTER UPDATE ON
 CREATE FUNCTION assent.void_approvals_of_old_content() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
+  -- Most updates move a window, or write fields of the workflow: asking first costs them less than an update of nothing.
+  PERFORM FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id WHERE n.content_hash <> o.content_hash;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
   WITH edited AS MATERIALIZED (
     SELECT n.org_id, n.id, n.version, n.updated_at FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id
      WHERE n.content_hash <> o.content_hash
@@ -346,6 +438,26 @@ END
 $$;
 GRANT EXECUTE ON FUNCTION assent.lock_entities(text[], uuid[]) TO assent_engine;
 
+-- Draws numbers for entities that the caller writes next in its transaction: `amount` of each series, and returns the last.
+-- Counters are locked in the order of their keys.
+CREATE FUNCTION assent.draw_numbers(draws jsonb)
+RETURNS TABLE (org_id text, entity_type text, field text, period text, last_number bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT d ->> 'org_id' FROM jsonb_array_elements(draws) d) AS asked (org);
+  RETURN QUERY
+  INSERT INTO assent.number_series AS s (org_id, entity_type, field, period, last_number)
+  SELECT d.org_id, d.entity_type, d.field, d.period, d.amount
+    FROM jsonb_to_recordset(draws) AS d (org_id text, entity_type text, field text, period text, amount bigint)
+   WHERE d.amount >= 1
+   ORDER BY 1, 2, 3, 4
+  ON CONFLICT ON CONSTRAINT number_series_pkey DO UPDATE SET last_number = s.last_number + excluded.last_number
+  RETURNING s.org_id, s.entity_type, s.field, s.period, s.last_number;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.draw_numbers(jsonb) TO assent_engine;
+
 -- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
 -- in a set has its changes in successive layers; nearly always there is one layer.
 CREATE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
@@ -355,8 +467,11 @@ DECLARE
   wanted integer;
   written integer;
   disguised integer;
+  indexed jsonb;
   taken_field text;
 BEGIN
+  -- Before the stamps of indexes are looked at: the build of an index waits for all transactions that had an id then.
+  PERFORM pg_current_xact_id();
   PERFORM set_config('assent.door', 'mutate', true);
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
   PERFORM FROM jsonb_to_recordset(changes) AS c (layer integer, from_version integer, version integer)
@@ -373,7 +488,7 @@ BEGIN
         contract_version integer, partition_id text, from_version integer, version integer, from_state text,
         state text, data jsonb, data_hash text, content_hash text, edit_window text, instance_id uuid, written_by_instance uuid,
         amended_from_id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], on_behalf_of text[],
-        contributors text[], action text, changed jsonb, place text, reason text, channel text, trace_id text)
+        contributors text[], action text, changed jsonb, place text, reason text, channel text, trace_id text, index_stamp bigint)
        WHERE c.layer = current_layer
     ), created AS (
       INSERT INTO assent.entities (org_id, id, entity_type, contract_version, partition_id, state, version, data_hash,
@@ -422,6 +537,20 @@ BEGIN
     IF disguised > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'AS002',
         MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
+    END IF;
+    -- In a statement of its own, behind the one that waited for locks: it sees what was committed meanwhile.
+    PERFORM FROM (SELECT DISTINCT c.entity_type, c.index_stamp
+                    FROM jsonb_to_recordset(changes) AS c (entity_type text, index_stamp bigint)) k
+       LEFT JOIN assent.entity_indexes x ON x.org_id = '*' AND x.entity_type = k.entity_type
+      WHERE coalesce(x.stamp, 0) <> coalesce(k.index_stamp, 0);
+    IF FOUND THEN
+      RAISE serialization_failure USING MESSAGE = 'the indexes of an entity type have changed since they were read';
+    END IF;
+    IF changes @? '$[*].indexed ? (@ != null)' THEN
+      SELECT jsonb_agg(jsonb_build_object('org_id', c.org_id, 'entity_id', c.entity_id, 'indexed', c.indexed)) INTO indexed
+        FROM jsonb_to_recordset(changes) AS c (layer integer, org_id text, entity_id uuid, indexed jsonb)
+       WHERE c.layer = current_layer AND jsonb_typeof(c.indexed) = 'object';
+      PERFORM assent.replace_indexed_values(indexed);
     END IF;
     CONTINUE WHEN NOT changes @? '$[*].unique_values ? (@ != null)';
     DELETE FROM assent.unique_values u
@@ -482,3 +611,24 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION assent.set_edit_windows(jsonb) TO assent_engine;
+
+-- Filters that people have saved under a name: a person's own, or the org's, which have no owner. A filter is of an entity
+-- type, or of the inbox.
+CREATE TABLE assent.saved_filters (
+  org_id     text        NOT NULL,
+  id         uuid        NOT NULL,
+  filter_of  text        NOT NULL,       -- an entity type, or inbox
+  owner_id   text        NOT NULL,       -- empty: shared with the org
+  name       text        NOT NULL,
+  filter     jsonb       NOT NULL,
+  saved_by   text        NOT NULL,
+  updated_at timestamptz NOT NULL,
+  CONSTRAINT saved_filters_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT saved_filter_name_is_unique UNIQUE (org_id, filter_of, owner_id, name),
+  CONSTRAINT saved_filter_is_an_object CHECK (jsonb_typeof(filter) = 'object')
+);
+CREATE INDEX saved_filters_by_name ON assent.saved_filters (org_id, filter_of, name, owner_id);
+CREATE TRIGGER saved_filters_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.saved_filters FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('saved_filter', 'create', 'delete', 'id', 'filter_of name', 'filter owner_id');
+SELECT assent.guard_by_org('assent.saved_filters');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.saved_filters TO assent_engine;

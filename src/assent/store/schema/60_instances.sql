@@ -46,7 +46,9 @@ CREATE UNIQUE INDEX one_active_instance_per_entity ON assent.workflow_instances 
   WHERE status IN ('running', 'paused');
 CREATE INDEX instances_by_entity ON assent.workflow_instances (org_id, entity_type, entity_id);
 CREATE INDEX instances_by_status ON assent.workflow_instances (org_id, status, updated_at);
-CREATE INDEX instances_paused ON assent.workflow_instances (workflow_id) WHERE status = 'paused';
+-- A page of some statuses is read status by status, newest first.
+CREATE INDEX instances_in_status ON assent.workflow_instances (org_id, status, id);
+CREATE INDEX instances_paused ON assent.workflow_instances (org_id, updated_at, id) WHERE status = 'paused';
 CREATE INDEX instances_by_definition ON assent.workflow_instances (org_id, definition_id);
 CREATE INDEX instances_by_subject ON assent.workflow_instances (org_id, subject_id, status);
 CREATE INDEX instances_to_expire ON assent.workflow_instances (expires_at)
@@ -135,7 +137,7 @@ $$;
 CREATE TRIGGER steps_keep_their_identity BEFORE UPDATE ON assent.workflow_step_executions
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_step_execution_updates();
 
--- What came of a step stays as it is once it has ended, but for evidence of what was sent, which is only added, and the mark
+-- The result of a step stays as it is once it has ended, but for evidence of what was sent, which is only added, and the mark
 -- that its approval was consumed. Workers, who are the owner, also put the evidence of a later attempt in the place of an
 -- earlier one's, when a dead letter is sent again; and reduce old outputs to fewer of the same keys, which then say so.
 CREATE FUNCTION assent.guard_ended_step() RETURNS trigger
@@ -154,7 +156,7 @@ BEGIN
     RETURN NEW;
   END IF;
   RAISE EXCEPTION USING ERRCODE = 'AS006',
-    MESSAGE = format('step %s has ended: what came of it stays, and only gains evidence', OLD.id);
+    MESSAGE = format('step %s has ended: its result stays, and only gains evidence', OLD.id);
 END
 $$;
 CREATE TRIGGER ended_steps_only_gain_evidence BEFORE UPDATE ON assent.workflow_step_executions
@@ -216,3 +218,34 @@ CREATE TABLE assent.step_compactions (
   CONSTRAINT step_compactions_pkey PRIMARY KEY (org_id)
 );
 SELECT assent.guard_by_org('assent.step_compactions');
+
+-- What compaction took out of the output of a step; reads of history put it back. One row per step, written once.
+CREATE TABLE assent.step_evidence (
+  org_id          text        NOT NULL,
+  step_created_at timestamptz NOT NULL,
+  step_id         uuid        NOT NULL,
+  instance_id     uuid        NOT NULL,
+  evidence        jsonb       NOT NULL,  -- compressed by pglz, which every server has; lz4 is an option of its build
+  CONSTRAINT step_evidence_pkey PRIMARY KEY (org_id, step_created_at, step_id),
+  CONSTRAINT step_evidence_is_an_object CHECK (jsonb_typeof(evidence) = 'object')
+);
+CREATE INDEX step_evidence_by_instance ON assent.step_evidence (org_id, instance_id);
+-- Append-only; delete_ended_instances alone deletes.
+CREATE TRIGGER step_evidence_is_append_only BEFORE UPDATE OR DELETE ON assent.step_evidence
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER step_evidence_is_never_emptied BEFORE TRUNCATE ON assent.step_evidence
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.step_evidence');
+GRANT SELECT ON assent.step_evidence TO assent_engine;
+
+-- Returns the output of a step as it was before compaction took evidence out of it. A dead letter that was sent again
+-- since has left evidence of its own, which stands beside what was taken out.
+CREATE FUNCTION assent.whole_output(output jsonb, taken_out jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN taken_out IS NULL THEN output ELSE
+           taken_out || (output - 'compacted')
+           || CASE WHEN taken_out ? 'evidence' AND output ? 'evidence'
+                THEN jsonb_build_object('evidence', taken_out -> 'evidence' || (output -> 'evidence')) ELSE '{}' END
+         END
+$$;
+GRANT EXECUTE ON FUNCTION assent.whole_output(jsonb, jsonb) TO assent_engine;

@@ -35,15 +35,19 @@ CREATE INDEX events_of_org_to_retry ON assent.workflow_events_outbox (org_id, re
 -- The same of events under a key, which are of no instance yet.
 CREATE INDEX arrivals_of_org ON assent.workflow_events_outbox (org_id, created_at, id)
   WHERE status IN ('pending', 'failed') AND instance_id IS NULL;
--- What is open for an instance, in order: read under its lock, by workers and by commands.
+-- What is open for an instance, in order: read under its lock, by workers and by commands. Their statements say NOT IN too,
+-- which matches no other index: by the statistics of a quiet server nothing is open, and events_to_process, with whatever is
+-- open in all orgs, looks as good.
 CREATE INDEX events_of_instance_to_process ON assent.workflow_events_outbox (org_id, instance_id, created_at, id)
-  WHERE status IN ('pending', 'failed');
+  WHERE status NOT IN ('completed', 'dead', 'processing');
 -- Which expiries were emitted.
 CREATE INDEX events_of_expiry ON assent.workflow_events_outbox (org_id, instance_id)
   WHERE event_type = 'on_expired';
 CREATE INDEX events_claimed ON assent.workflow_events_outbox (claimed_at) WHERE status = 'processing';
 -- Finished rows by age, for pruning.
 CREATE INDEX events_completed ON assent.workflow_events_outbox (completed_at) WHERE status = 'completed';
+-- The same of one org, for its latency.
+CREATE INDEX events_of_org_completed ON assent.workflow_events_outbox (org_id, completed_at) WHERE status = 'completed';
 -- Dead letters are found without reading the events that went well.
 CREATE INDEX events_dead ON assent.workflow_events_outbox (org_id, created_at, id) WHERE status = 'dead';
 CREATE TRIGGER event_status_moves_forward BEFORE UPDATE ON assent.workflow_events_outbox
@@ -156,3 +160,99 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION assent.emit_event(text, jsonb, text) TO assent_engine, assent_client;
+
+-- The claims of workers. Each goes from org to org by one step in an index. A server that was quiet has statistics by which
+-- nothing is open: then sorting whatever is open looks as cheap to PostgreSQL as the first row by index, and each step reads the
+-- whole backlog. So sorts are no choice here, and with that the plan is the same for all arguments and made once a session.
+
+-- Locks instances with events that are due and whose locks are free, of the first orgs behind one that have such events: each
+-- org a fair share of the batch, oldest first. Every org that was looked at is in the answer, also where all its instances are
+-- busy; so the caller knows where to go on. Two workers never claim the same. New events of before `since` are not looked at: the
+-- index still has an entry of each that was processed while another session's snapshot may see it.
+CREATE FUNCTION assent.claim_instances(batch_max integer, behind text, since timestamptz)
+RETURNS TABLE (org_id text, instance_id uuid, created_at timestamptz)
+LANGUAGE plpgsql SET enable_sort = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE fresh (org_id, n) AS (
+    (SELECT org_id, 1 FROM assent.workflow_events_outbox
+      WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at IS NULL AND org_id > behind
+        AND created_at >= since
+      ORDER BY org_id, created_at, id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+             WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at IS NULL
+               AND e.org_id > fresh.org_id AND e.created_at >= since
+             ORDER BY e.org_id, e.created_at, e.id LIMIT 1), fresh.n + 1
+      FROM fresh WHERE fresh.org_id IS NOT NULL AND fresh.n < batch_max
+  ), retried (org_id, n) AS (
+    (SELECT org_id, 1 FROM assent.workflow_events_outbox
+      WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at < 'infinity'
+        AND retry_at <= (SELECT assent.now()) AND org_id > behind
+      ORDER BY org_id, retry_at LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+             WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at < 'infinity'
+               AND e.retry_at <= (SELECT assent.now()) AND e.org_id > retried.org_id
+             ORDER BY e.org_id, e.retry_at LIMIT 1), retried.n + 1
+      FROM retried WHERE retried.org_id IS NOT NULL AND retried.n < batch_max
+  ), org AS MATERIALIZED (
+    SELECT org_id FROM (SELECT org_id FROM fresh UNION SELECT org_id FROM retried) AS found
+     WHERE org_id IS NOT NULL ORDER BY org_id LIMIT batch_max
+  ), share AS (SELECT greatest(1, batch_max / greatest(1, count(*)::integer)) AS events FROM org)
+  SELECT org.org_id, due.instance_id, min(due.created_at) AS created_at
+    FROM org CROSS JOIN share LEFT JOIN LATERAL (
+      SELECT first.instance_id, first.created_at FROM (
+        -- Not sorted together: that would read all of a backlog. What is tried again was there before what is new.
+        (SELECT e.instance_id, NULL::timestamptz AS created_at FROM assent.workflow_events_outbox e
+          WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+            AND e.retry_at < 'infinity' AND e.retry_at <= (SELECT assent.now())
+            -- Batches that run hold their instances' locks; of those that died, recovery finds out which event did it.
+            AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
+          -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
+          -- the oldest, so more are looked at than are wanted.
+          ORDER BY e.retry_at LIMIT share.events * 50)
+        UNION ALL
+        (SELECT e.instance_id, e.created_at FROM assent.workflow_events_outbox e
+          WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+            AND e.retry_at IS NULL AND e.created_at >= since
+            AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
+          ORDER BY e.created_at, e.id LIMIT share.events * 50)) AS first
+       WHERE pg_try_advisory_xact_lock(hashtextextended(first.instance_id::text, 0))
+       LIMIT share.events) AS due ON true
+   GROUP BY 1, 2 ORDER BY 1;
+END
+$$;
+
+-- Claims events under a key that are of no instance yet, of the first orgs behind one that have such events: each org a fair
+-- share, oldest first. Every org that was looked at is in the answer.
+CREATE FUNCTION assent.claim_arrivals(batch_max integer, behind text, since timestamptz)
+RETURNS TABLE (org_id text, created_at timestamptz, id uuid, payload_json jsonb, trace_id text)
+LANGUAGE plpgsql SET enable_sort = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE found (org_id, n) AS (
+    (SELECT org_id, 1 FROM assent.workflow_events_outbox
+      WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
+        AND (retry_at IS NULL OR retry_at <= (SELECT assent.now())) AND org_id > behind AND created_at >= since
+      ORDER BY org_id, created_at, id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+             WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NULL AND e.event_type = 'on_event'
+               AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now())) AND e.org_id > found.org_id
+               AND e.created_at >= since
+             ORDER BY e.org_id, e.created_at, e.id LIMIT 1), found.n + 1
+      FROM found WHERE found.org_id IS NOT NULL AND found.n < batch_max
+  ), org AS MATERIALIZED (SELECT org_id FROM found WHERE org_id IS NOT NULL),
+  share AS (SELECT greatest(1, batch_max / greatest(1, count(*)::integer)) AS events FROM org)
+  SELECT org.org_id, arrival.created_at, arrival.id, arrival.payload_json, arrival.trace_id
+    FROM org CROSS JOIN share LEFT JOIN LATERAL (
+      SELECT e.created_at, e.id, e.payload_json, e.trace_id FROM assent.workflow_events_outbox e
+       WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NULL
+         AND e.event_type = 'on_event' AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now())) AND e.created_at >= since
+       ORDER BY e.created_at, e.id LIMIT share.events FOR UPDATE SKIP LOCKED) AS arrival ON true
+   ORDER BY 1, 2, 3;
+END
+$$;

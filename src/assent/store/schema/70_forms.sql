@@ -63,6 +63,7 @@ CREATE TABLE assent.workflow_forms (
   partition_id   text,
   title          text,                          -- what the inbox shows of the entity as it was then
   figure         numeric,
+  currency       text,
   schema_json    jsonb       NOT NULL,          -- JSON Schema 2020-12 of what is to be filled in
   answers        text[]      NOT NULL,          -- the events with which it can be sent
   assignee       jsonb       NOT NULL,          -- who was sought, found and skipped: frozen, also when it is reassigned
@@ -112,5 +113,5 @@ GRANT SELECT, INSERT,
       UPDATE (status, reason, claimed_by, claimed_at, draft_json, draft_by, draft_at, draft_problems, ended_at)
    ON assent.workflow_forms TO assent_engine;
 GRANT SELECT (org_id, id, instance_id, node_id, node_name, label, entity_type, entity_id, entity_version, partition_id,
-              title, figure, schema_json, answers, assignee, requested_by, status, reason, claimed_by, claimed_at, due_at,
-              created_at, ended_at) ON assent.workflow_forms TO assent_client;
+              title, figure, currency, schema_json, answers, assignee, requested_by, status, reason, claimed_by, claimed_at,
+              due_at, created_at, ended_at) ON assent.workflow_forms TO assent_client;

@@ -75,6 +75,7 @@ CREATE TABLE assent.approval_requests (
   content_hash        text,                     -- what the approvers see, and what alone it holds for
   title               text,                     -- what the inbox shows of the entity at this version
   figure              numeric,
+  currency            text,                     -- of the figure, where it is money with a currency
   chain_id            uuid,
   mode                text        NOT NULL DEFAULT 'any',
   approvers           jsonb       NOT NULL,     -- resolved once, frozen
@@ -89,6 +90,7 @@ CREATE TABLE assent.approval_requests (
   applied_step_id     uuid,                     -- the gate's step that consumed it
   applied_xid         xid8,                     -- the transaction that consumed it: the database's own word
   due_at              timestamptz,
+  questions           integer     NOT NULL DEFAULT 0, -- how many its approvers have asked those whose work it is
   created_at          timestamptz NOT NULL DEFAULT assent.now(),
   decided_at          timestamptz,
   CONSTRAINT approval_requests_pkey PRIMARY KEY (org_id, id),
@@ -114,7 +116,7 @@ CREATE TRIGGER approval_request_status_moves_forward BEFORE UPDATE ON assent.app
 SELECT assent.guard_by_org('assent.approval_requests');
 -- Only what may change: what was asked stays.
 GRANT SELECT, INSERT,
-      UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at, originators)
+      UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at, originators, questions)
    ON assent.approval_requests TO assent_engine;
 GRANT SELECT ON assent.approval_requests TO assent_client;
 
@@ -146,14 +148,30 @@ SELECT assent.guard_by_org('assent.approval_decisions');
 GRANT SELECT, INSERT ON assent.approval_decisions TO assent_engine;
 GRANT SELECT ON assent.approval_decisions TO assent_client;
 
--- What may change of a request: its status and its claim. Consumed is consumed (WF-03), and only what was approved for the
--- present content can be.
+-- Which links in mails have decided: each person once on a request, whatever mails they got.
+CREATE TABLE assent.decision_link_uses (
+  org_id     text        NOT NULL,
+  request_id uuid        NOT NULL,
+  user_id    text        NOT NULL,
+  used_at    timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT decision_link_uses_pkey PRIMARY KEY (org_id, request_id, user_id)
+);
+CREATE TRIGGER decision_link_uses_are_append_only BEFORE UPDATE OR DELETE ON assent.decision_link_uses
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER decision_link_uses_are_never_emptied BEFORE TRUNCATE ON assent.decision_link_uses
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.decision_link_uses');
+GRANT SELECT, INSERT ON assent.decision_link_uses TO assent_engine;
+
+-- What may change of a request: its status, its claim and how often its approvers asked back. Consumed is consumed (WF-03),
+-- and only what was approved for the present content can be.
 CREATE FUNCTION assent.guard_approval_request() RETURNS trigger
 LANGUAGE plpgsql AS $$
+DECLARE
+  changing CONSTANT text[] :=
+    '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators,questions}';
 BEGIN
-  IF (to_jsonb(NEW) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[])
-     IS DISTINCT FROM
-     (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[]) THEN
+  IF (to_jsonb(NEW) - changing) IS DISTINCT FROM (to_jsonb(OLD) - changing) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
       MESSAGE = format('approval request %s keeps what it asks, its approvers and its version', OLD.id);
   END IF;
@@ -215,6 +233,78 @@ CREATE TRIGGER approval_requests_note_who_consumed_them BEFORE UPDATE ON assent.
 CREATE TRIGGER approval_requests_begin_unconsumed BEFORE INSERT ON assent.approval_requests
   FOR EACH ROW WHEN (NEW.applied_xid IS NOT NULL OR NEW.applied_at IS NOT NULL)
   EXECUTE FUNCTION assent.note_consumption();
+
+-- What people write beside the work: comments on an entity, and questions of approvers to a person whose work they are to
+-- approve, with the answer. A question moves nothing: its request stays open, and its approvers and originators as they are.
+CREATE TABLE assent.comments (
+  org_id         text        NOT NULL,
+  id             uuid        NOT NULL,
+  kind           text        NOT NULL,
+  author_id      text        NOT NULL,
+  text           text        NOT NULL,
+  mentions       text[]      NOT NULL DEFAULT '{}', -- members that the text names, and who were notified
+  partition_id   text,
+  entity_type    text,
+  entity_id      uuid,
+  entity_version integer     NOT NULL DEFAULT 0, -- the version that it was written at
+  request_id     uuid,                          -- of a question: the approval request
+  instance_id    uuid,
+  asks           text,                          -- of a question: who is to answer
+  answer         text,
+  answered_at    timestamptz,
+  closed_at      timestamptz,                   -- when the request ended without an answer
+  created_at     timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT comments_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT comment_kind_is_known CHECK (kind IN ('comment', 'question')),
+  CONSTRAINT comment_is_about_an_entity CHECK (kind = 'question' OR entity_id IS NOT NULL),
+  CONSTRAINT commented_entity_has_its_type CHECK ((entity_id IS NULL) = (entity_type IS NULL)),
+  CONSTRAINT question_is_of_a_request_to_a_member
+    CHECK (num_nulls(request_id, instance_id, asks) = CASE kind WHEN 'question' THEN 0 ELSE 3 END),
+  CONSTRAINT question_is_to_another CHECK (asks <> author_id),
+  CONSTRAINT answer_is_dated CHECK ((answer IS NULL) = (answered_at IS NULL)),
+  CONSTRAINT only_a_question_ends CHECK (kind = 'question' OR num_nonnulls(answered_at, closed_at) = 0),
+  CONSTRAINT question_is_answered_or_closed CHECK (num_nonnulls(answered_at, closed_at) < 2),
+  CONSTRAINT question_is_of_an_approval_request FOREIGN KEY (org_id, request_id)
+    REFERENCES assent.approval_requests (org_id, id)
+);
+CREATE INDEX comments_of_entity ON assent.comments (org_id, entity_id, created_at, id) WHERE entity_id IS NOT NULL;
+CREATE INDEX questions_of_request ON assent.comments (org_id, request_id, created_at, id) WHERE kind = 'question';
+CREATE INDEX questions_open ON assent.comments (org_id, asks, created_at, id)
+  WHERE kind = 'question' AND answered_at IS NULL AND closed_at IS NULL;
+
+-- What was written stays. A question is answered once, or closed.
+CREATE FUNCTION assent.guard_comment() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  changing CONSTANT text[] := '{answer,answered_at,closed_at}';
+BEGIN
+  IF (to_jsonb(NEW) - changing) IS DISTINCT FROM (to_jsonb(OLD) - changing) OR num_nonnulls(OLD.answered_at, OLD.closed_at) > 0 THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('comment %s stays as it was written', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER comments_stay_as_written BEFORE UPDATE ON assent.comments
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_comment();
+CREATE TRIGGER comments_are_never_deleted BEFORE DELETE ON assent.comments
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER comments_are_never_emptied BEFORE TRUNCATE ON assent.comments
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.comments');
+GRANT SELECT, INSERT, UPDATE (answer, answered_at, closed_at) ON assent.comments TO assent_engine;
+
+CREATE FUNCTION assent.close_questions() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  UPDATE assent.comments SET closed_at = assent.now()
+   WHERE org_id = NEW.org_id AND request_id = NEW.id AND kind = 'question' AND answered_at IS NULL AND closed_at IS NULL;
+  RETURN NULL;
+END
+$$;
+-- The condition costs a request without questions nothing.
+CREATE TRIGGER approval_requests_close_their_questions AFTER UPDATE ON assent.approval_requests
+  FOR EACH ROW WHEN (OLD.status = 'pending' AND NEW.status <> 'pending' AND NEW.questions > 0)
+  EXECUTE FUNCTION assent.close_questions();
 
 -- Whether this is enough: the name of a group that has agreed, or all or any of several such.
 CREATE FUNCTION assent.is_enough(wanted jsonb, agreed text[]) RETURNS boolean
@@ -354,23 +444,25 @@ CREATE TRIGGER decisions_are_of_those_who_are_asked BEFORE INSERT ON assent.appr
 CREATE FUNCTION assent.waiting_for(of_org text, reader text, seated text, at timestamptz, is_present boolean, held text[])
 RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
   request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
-  entity_version integer, state text, title text, figure numeric, due_at timestamptz, requested_by text, claimed_by text)
+  entity_version integer, state text, title text, figure numeric, currency text, due_at timestamptz, requested_by text,
+  claimed_by text, questions integer, question text)
 LANGUAGE sql STABLE AS $$
   SELECT s.id, s.kind, CASE WHEN seated <> reader THEN 'delegated'
                             WHEN starts_with(s.via, 'role:') THEN 'roles' ELSE 'mine' END,
          s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id, i.workflow_id, r.node_id,
          r.node_name, r.entity_type, r.entity_id, r.entity_version,
          (SELECT e.state FROM assent.entities e WHERE e.org_id = s.org_id AND e.id = r.entity_id), r.title, r.figure,
-         r.due_at, r.requested_by, r.claimed_by
+         r.currency, r.due_at, r.requested_by, r.claimed_by, r.questions, NULL::text
     FROM assent.workflow_seats s
    CROSS JOIN LATERAL (
       SELECT o.node_id, coalesce(o.node_name, o.node_id) AS node_name, o.entity_type, o.entity_id, o.entity_version,
-             o.title, o.figure, o.due_at, o.requested_by, o.claimed_by, o.originators, o.may_repeat, o.slot, o.generation
+             o.title, o.figure, o.currency, o.due_at, o.requested_by, o.claimed_by, o.originators, o.may_repeat, o.slot,
+             o.generation, o.questions
         FROM assent.approval_requests o WHERE s.kind = 'approval' AND o.org_id = s.org_id AND o.id = s.request_id
       UNION ALL
       -- A form has no originators: everyone who is asked may fill it in.
-      SELECT o.node_id, o.node_name, o.entity_type, o.entity_id, o.entity_version, o.title, o.figure, o.due_at,
-             o.requested_by, o.claimed_by, '{}', true, NULL, NULL
+      SELECT o.node_id, o.node_name, o.entity_type, o.entity_id, o.entity_version, o.title, o.figure, o.currency, o.due_at,
+             o.requested_by, o.claimed_by, '{}', true, NULL, NULL, 0
         FROM assent.workflow_forms o WHERE s.kind = 'form' AND o.org_id = s.org_id AND o.id = s.request_id
       OFFSET 0) AS r
    CROSS JOIN LATERAL (
@@ -394,6 +486,28 @@ LANGUAGE sql STABLE AS $$
      AND (s.via = 'starter' OR (is_present AND (NOT starts_with(s.via, 'role:') OR substr(s.via, 6) = ANY (held))))
 $$;
 GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz, boolean, text[]) TO assent_engine;
+
+-- The open questions to a reader, as items of an inbox. A question is for its addressee, and for no delegate: it asks what they
+-- did. Not a part of `waiting_for`: the planner takes no order from within a UNION ALL of joins, and a page would read everything.
+CREATE FUNCTION assent.questions_to(of_org text, reader text, seated text, is_present boolean)
+RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
+  request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
+  entity_version integer, state text, title text, figure numeric, currency text, due_at timestamptz, requested_by text,
+  claimed_by text, questions integer, question text)
+LANGUAGE sql STABLE AS $$
+  SELECT c.id, c.kind, 'mine', c.asks, c.created_at, 'question', '', c.id, c.instance_id, i.workflow_id, r.node_id,
+         coalesce(r.node_name, r.node_id), c.entity_type, c.entity_id, c.entity_version,
+         (SELECT e.state FROM assent.entities e WHERE e.org_id = c.org_id AND e.id = c.entity_id), r.title, r.figure,
+         r.currency, r.due_at, c.author_id, NULL::text, r.questions, c.text
+    FROM assent.comments c
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.approval_requests o WHERE o.org_id = c.org_id AND o.id = c.request_id OFFSET 0) AS r
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.workflow_instances o WHERE o.org_id = c.org_id AND o.id = c.instance_id OFFSET 0) AS i
+   WHERE c.org_id = of_org AND c.asks = seated AND c.kind = 'question' AND c.answered_at IS NULL AND c.closed_at IS NULL
+     AND seated = reader AND is_present
+$$;
+GRANT EXECUTE ON FUNCTION assent.questions_to(text, text, text, boolean) TO assent_engine;
 
 -- Whether a person takes part in an instance: they started it, are or were asked in it, or are a delegate of one who is.
 CREATE FUNCTION assent.takes_part(i assent.workflow_instances, person text, at timestamptz) RETURNS boolean

@@ -11,6 +11,23 @@ CREATE TABLE assent.worker_leases (
 ALTER TABLE assent.worker_leases ENABLE ROW LEVEL SECURITY;
 CREATE POLICY rows_of_nobody ON assent.worker_leases USING (false);
 
+-- What the code of workers declares by name, such as `operation:bank.pay`, and until when it is taken to be there: workers that
+-- run say so again and again. An older worker leaves to a newer one what it does not know. Names belong to no org.
+CREATE TABLE assent.declared_names (
+  name           text        NOT NULL,
+  declared_until timestamptz NOT NULL,
+  CONSTRAINT declared_names_pkey PRIMARY KEY (name)
+);
+ALTER TABLE assent.declared_names ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.declared_names USING (false);
+
+-- Whether the code of a worker declares one of these names.
+CREATE FUNCTION assent.is_declared(names text[]) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN EXISTS (SELECT FROM assent.declared_names d WHERE d.name = ANY (names) AND d.declared_until > assent.now());
+REVOKE ALL ON FUNCTION assent.is_declared(text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.is_declared(text[]) TO assent_engine;
+
 -- One row for each job, narrow, because it changes with every attempt. What a job is about is in the row of its kind
 -- (task_submissions, effects, outside_request_deliveries) under the same id, and the outcomes of its attempts are in job_attempts:
 -- those rows are only inserted.
@@ -23,13 +40,14 @@ CREATE TABLE assent.jobs (
   priority     smallint    NOT NULL DEFAULT 128, -- the higher the sooner; then the oldest
   attempts     integer     NOT NULL DEFAULT 0,  -- counted when they begin
   attempts_max integer     NOT NULL,
-  run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after a failure, the next attempt
+  run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after a failure, the next attempt; in the background, until then
   repeatable   boolean     NOT NULL DEFAULT true, -- whether it may run again after an attempt of unknown outcome
   worker_id    uuid,                            -- the worker that has claimed it
   claimed_at   timestamptz,
   losses       integer     NOT NULL DEFAULT 0,  -- how many workers were lost while they had it
   suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
-  resolved     boolean     NOT NULL DEFAULT false, -- of a dead one: its step went on without it, or a person discarded it
+  resolved     boolean     NOT NULL DEFAULT false, -- of a dead one: its step or parent went on without it, or a person discarded it
+  parent_id    uuid,                            -- of a subtask: the task that waits for it
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   ended_at     timestamptz,
   CONSTRAINT jobs_pkey PRIMARY KEY (org_id, id),
@@ -42,7 +60,9 @@ CREATE TABLE assent.jobs (
   CONSTRAINT running_job_has_a_worker CHECK ((status = 'running') = (worker_id IS NOT NULL)),
   CONSTRAINT job_ends_when_its_status_says_so
     CHECK ((status IN ('done', 'cancelled', 'dead')) = (ended_at IS NOT NULL)),
-  CONSTRAINT only_a_dead_job_is_resolved CHECK (NOT resolved OR status = 'dead')
+  CONSTRAINT only_a_dead_job_is_resolved CHECK (NOT resolved OR status = 'dead'),
+  CONSTRAINT only_a_task_has_a_parent CHECK (parent_id IS NULL OR kind = 'task'),
+  CONSTRAINT only_a_task_waits_for_others CHECK (status NOT IN ('blocked', 'background') OR kind = 'task')
 ) WITH (fillfactor = 70);
 -- The claim goes from org to org and lane to lane, and takes from each what is due first: what is to run tomorrow stands
 -- behind what is due, and is never read.
@@ -50,6 +70,11 @@ CREATE INDEX jobs_to_run ON assent.jobs (kind, org_id, lane, priority, run_at, i
 CREATE INDEX jobs_suspect ON assent.jobs (kind, run_at, org_id, id) WHERE status IN ('queued', 'retrying') AND suspect;
 CREATE INDEX jobs_running ON assent.jobs (kind, worker_id) WHERE status = 'running';
 CREATE INDEX jobs_dead ON assent.jobs (org_id, created_at, id) WHERE status = 'dead' AND NOT resolved;
+-- Tasks that wait for their subtasks, and those subtasks that have not ended: one look for each parent, however many there are.
+CREATE INDEX jobs_blocked ON assent.jobs (org_id, id) WHERE status = 'blocked';
+CREATE INDEX jobs_background ON assent.jobs (run_at, org_id, id) WHERE status = 'background';
+CREATE INDEX jobs_open_subtasks ON assent.jobs (org_id, parent_id, id)
+  WHERE parent_id IS NOT NULL AND status NOT IN ('done', 'cancelled', 'dead');
 CREATE INDEX jobs_ended ON assent.jobs (kind, ended_at) WHERE status IN ('done', 'cancelled');
 CREATE TRIGGER job_status_moves_forward BEFORE UPDATE ON assent.jobs
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('jobs');
@@ -70,12 +95,16 @@ CREATE TABLE assent.job_attempts (
   code       text,
   error      text,
   ambiguous  boolean     NOT NULL DEFAULT false, -- whether it may have had its effect all the same
-  worker_id  uuid        NOT NULL,
+  error_type text,                              -- of a task's attempt that raised an exception: its type
+  stack_trace text,
+  retryable  boolean,                           -- of one that failed: whether a further attempt could help
+  worker_id  uuid,                              -- null where a task was ended from outside, or its time there was over
   started_at timestamptz NOT NULL,
   ended_at   timestamptz NOT NULL,
   CONSTRAINT job_attempts_pkey PRIMARY KEY (org_id, job_id, attempt),
-  CONSTRAINT job_attempt_outcome_is_known CHECK (outcome IN ('done', 'failed', 'lost')),
-  CONSTRAINT job_attempt_that_failed_says_why CHECK (num_nonnulls(code, error) = CASE outcome WHEN 'done' THEN 0 ELSE 2 END)
+  CONSTRAINT job_attempt_outcome_is_known CHECK (outcome IN ('done', 'blocked', 'background', 'failed', 'lost')),
+  CONSTRAINT job_attempt_that_failed_says_why
+    CHECK (num_nonnulls(code, error) = CASE WHEN outcome IN ('failed', 'lost') THEN 2 ELSE 0 END)
 );
 CREATE TRIGGER job_attempts_are_append_only BEFORE UPDATE OR DELETE ON assent.job_attempts
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
@@ -88,13 +117,13 @@ CREATE POLICY clients_see_attempts_at_tasks ON assent.job_attempts AS RESTRICTIV
 GRANT SELECT, INSERT ON assent.job_attempts TO assent_engine;
 GRANT SELECT ON assent.job_attempts TO assent_client;
 
--- Effects: HTTP calls, e-mails and messages that a step wants sent.
+-- Effects: HTTP calls, e-mails and messages that a step wants sent, or that Assent itself writes, without a step.
 CREATE TABLE assent.effects (
   org_id          text        NOT NULL,
   id              uuid        NOT NULL,            -- of its job
-  instance_id     uuid        NOT NULL,
-  step_id         uuid        NOT NULL,
-  step_created_at timestamptz NOT NULL,            -- the step's partition, for its evidence
+  instance_id     uuid,
+  step_id         uuid,
+  step_created_at timestamptz,                     -- the step's partition, for its evidence
   type            text        NOT NULL,
   payload         jsonb       NOT NULL DEFAULT '{}',
   key             text        NOT NULL,            -- what the receiver sees as Idempotency-Key
@@ -103,7 +132,9 @@ CREATE TABLE assent.effects (
   trace_id        text,
   created_at      timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT effects_pkey PRIMARY KEY (org_id, id),
-  CONSTRAINT effect_type_is_known CHECK (type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration'))
+  CONSTRAINT effect_type_is_known CHECK (type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration')),
+  CONSTRAINT effect_of_a_step_names_its_instance CHECK (num_nulls(instance_id, step_id, step_created_at) IN (0, 3)),
+  CONSTRAINT only_a_step_awaits_an_effect CHECK (NOT awaited OR step_id IS NOT NULL)
 );
 CREATE INDEX effects_by_instance ON assent.effects (org_id, instance_id);
 CREATE INDEX effects_by_step ON assent.effects (org_id, step_id);
@@ -113,6 +144,27 @@ CREATE TRIGGER effects_are_never_emptied BEFORE TRUNCATE ON assent.effects
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
 SELECT assent.guard_by_org('assent.effects');
 GRANT SELECT, INSERT ON assent.effects TO assent_engine;
+
+-- What an org writes in place of Assent's own mails, part by part; a part that is null is Assent's.
+CREATE TABLE assent.mail_templates (
+  org_id     text        NOT NULL,
+  kind       text        NOT NULL,
+  language   text        NOT NULL,
+  subject    text,
+  text       text,
+  html       text,
+  updated_by text        NOT NULL,
+  updated_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT mail_templates_pkey PRIMARY KEY (org_id, kind, language),
+  CONSTRAINT mail_template_language_is_a_tag CHECK (language ~ '^[a-z]{2,3}(-[A-Z]{2})?$'),
+  CONSTRAINT mail_template_has_a_part CHECK (num_nonnulls(subject, text, html) > 0),
+  CONSTRAINT mail_template_subject_is_one_line CHECK (subject !~ '[\r\n]')
+);
+CREATE TRIGGER mail_templates_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.mail_templates FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('mail_template', 'create', 'delete', 'kind', 'language',
+    'subject text html');
+SELECT assent.guard_by_org('assent.mail_templates');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.mail_templates TO assent_engine;
 
 -- What an org's webhooks are signed with. Settings of the org can be read by expressions, so these are not there; the
 -- engine's role has no right to this table at all. Two may be active, while receivers change from one to the other.
@@ -163,11 +215,19 @@ CREATE TABLE assent.task_submissions (
   step_id      uuid,
   awaited      boolean     NOT NULL DEFAULT false, -- whether that step rests until it has ended
   trace_id     text,
+  parent_id    uuid,                            -- of a subtask: the task that made it
+  parent_attempt integer,                       -- and at which attempt: subtasks of one attempt are waited for together
+  depth        smallint    NOT NULL DEFAULT 0,  -- how many tasks it has above it
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT task_submissions_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT task_of_a_step_names_its_instance CHECK ((instance_id IS NULL) = (step_id IS NULL)),
-  CONSTRAINT only_a_step_awaits_a_task CHECK (NOT awaited OR step_id IS NOT NULL)
+  CONSTRAINT only_a_step_awaits_a_task CHECK (NOT awaited OR step_id IS NOT NULL),
+  CONSTRAINT subtask_names_the_attempt_that_made_it CHECK ((parent_id IS NULL) = (parent_attempt IS NULL)),
+  CONSTRAINT subtask_has_its_depth CHECK ((parent_id IS NULL) = (depth = 0)),
+  CONSTRAINT subtask_is_awaited_by_its_parent_alone CHECK (NOT awaited OR parent_id IS NULL)
 );
+CREATE INDEX task_submissions_by_parent ON assent.task_submissions (org_id, parent_id, parent_attempt, id)
+  WHERE parent_id IS NOT NULL;
 CREATE INDEX task_submissions_by_type ON assent.task_submissions (org_id, type, id);
 CREATE INDEX task_submissions_by_step ON assent.task_submissions (org_id, instance_id, step_id)
   WHERE instance_id IS NOT NULL;
@@ -178,6 +238,35 @@ CREATE TRIGGER task_submissions_are_never_emptied BEFORE TRUNCATE ON assent.task
 SELECT assent.guard_by_org('assent.task_submissions');
 GRANT SELECT, INSERT ON assent.task_submissions TO assent_engine;
 GRANT SELECT ON assent.task_submissions TO assent_client;
+
+-- How far a task is, as its attempt said last: one row, overwritten at most once in a worker's interval.
+CREATE TABLE assent.task_progress (
+  org_id   text             NOT NULL,
+  task_id  uuid             NOT NULL,
+  attempt  integer          NOT NULL,
+  fraction double precision NOT NULL,
+  message  text             NOT NULL,
+  at       timestamptz      NOT NULL,
+  CONSTRAINT task_progress_pkey PRIMARY KEY (org_id, task_id),
+  CONSTRAINT task_progress_is_a_part_of_the_whole CHECK (fraction BETWEEN 0 AND 1)
+);
+SELECT assent.guard_by_org('assent.task_progress');
+GRANT SELECT ON assent.task_progress TO assent_engine;
+
+-- The lines that attempts wrote. Only workers write here, and a task's lines are deleted with it.
+CREATE TABLE assent.task_log_lines (
+  org_id   text        NOT NULL,
+  task_id  uuid        NOT NULL,
+  attempt  integer     NOT NULL,
+  position integer     NOT NULL,                -- from 1, in the attempt
+  level    text        NOT NULL,
+  message  text        NOT NULL,
+  at       timestamptz NOT NULL,
+  CONSTRAINT task_log_lines_pkey PRIMARY KEY (org_id, task_id, attempt, position),
+  CONSTRAINT task_log_level_is_known CHECK (level IN ('debug', 'info', 'warning', 'error'))
+);
+SELECT assent.guard_by_org('assent.task_log_lines');
+GRANT SELECT ON assent.task_log_lines TO assent_engine;
 
 -- A key stands for one task of its type in its partition for good, also after that is pruned.
 CREATE TABLE assent.task_keys (
@@ -259,6 +348,133 @@ GRANT EXECUTE ON FUNCTION assent.input_hash(jsonb) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.submit_task(text, jsonb, text, integer, timestamptz, integer)
   TO assent_engine, assent_client;
 
+-- Cancels tasks that have not ended, with their subtasks that have not, and notifies the workers once where one of them runs. It goes
+-- from level to level: subtasks are looked for after their parent was locked, for the parent may just have made them.
+CREATE FUNCTION assent.cancel_tasks(orgs text[], tasks uuid[]) RETURNS TABLE (org_id text, id uuid)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  level_orgs text[] := orgs;
+  level_tasks uuid[] := tasks;
+  some_run boolean;
+  any_runs boolean := false;
+BEGIN
+  LOOP
+    WITH open AS MATERIALIZED (
+      SELECT j.org_id, j.id, j.status FROM unnest(level_orgs, level_tasks) AS level (org_id, id)
+        JOIN assent.jobs j ON j.org_id = level.org_id AND j.id = level.id
+       WHERE j.kind = 'task' AND j.status NOT IN ('done', 'cancelled', 'dead')
+       ORDER BY j.org_id, j.id FOR UPDATE OF j
+    ), cancelled AS (
+      UPDATE assent.jobs j SET status = 'cancelled', worker_id = NULL, ended_at = assent.now()
+        FROM open WHERE j.org_id = open.org_id AND j.id = open.id
+    )
+    SELECT array_agg(open.org_id), array_agg(open.id), bool_or(open.status = 'running')
+      INTO level_orgs, level_tasks, some_run FROM open;
+    EXIT WHEN level_tasks IS NULL;
+    any_runs := any_runs OR some_run;
+    RETURN QUERY SELECT level.* FROM unnest(level_orgs, level_tasks) AS level;
+    SELECT array_agg(j.org_id), array_agg(j.id) INTO level_orgs, level_tasks
+      FROM unnest(level_orgs, level_tasks) AS parent (org_id, id)
+      JOIN assent.jobs j ON j.org_id = parent.org_id AND j.parent_id = parent.id
+     WHERE j.status NOT IN ('done', 'cancelled', 'dead');
+    EXIT WHEN level_tasks IS NULL;
+  END LOOP;
+  IF any_runs THEN
+    PERFORM pg_notify('assent_tasks', 'cancelled');
+  END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION assent.cancel_tasks(text[], uuid[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.cancel_tasks(text[], uuid[]) TO assent_engine;
+
+-- Ends the attempt at a task from outside of the workers, whether its function has returned or still runs: the first end counts.
+-- It is a row of its own in job_attempts, and the task has as many attempts left as before. Returns the task's status then,
+-- null where it is not under way. The steps and tasks that wait for it go on.
+CREATE FUNCTION assent.end_task(org text, task uuid, output jsonb, code text, error text, retryable boolean) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  former record;
+  ended record;
+  event_key text;
+BEGIN
+  SELECT j.status, j.attempts, j.attempts_max INTO former FROM assent.jobs j
+   WHERE j.org_id = org AND j.id = task AND j.kind = 'task' AND j.status IN ('background', 'running') FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  UPDATE assent.jobs j
+     SET status = CASE WHEN code IS NULL THEN 'done' WHEN retryable AND j.attempts < j.attempts_max THEN 'retrying' ELSE 'dead' END,
+         attempts = j.attempts + 1, attempts_max = j.attempts_max + 1, worker_id = NULL, suspect = false,
+         run_at = CASE WHEN code IS NULL THEN j.run_at
+                       ELSE assent.now() + least(3600, 2 ^ least(j.attempts - 1, 12)) * interval '1 second' END,
+         resolved = code IS NOT NULL AND NOT (retryable AND j.attempts < j.attempts_max) AND j.parent_id IS NOT NULL,
+         ended_at = CASE WHEN code IS NULL OR NOT (retryable AND j.attempts < j.attempts_max) THEN assent.now() END
+   WHERE j.org_id = org AND j.id = task
+  RETURNING j.status, j.attempts, j.claimed_at, j.parent_id INTO ended;
+  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, retryable, started_at, ended_at)
+  VALUES (org, task, ended.attempts, 'task', CASE WHEN code IS NULL THEN 'done' ELSE 'failed' END, output, code, left(error, 2000),
+          CASE WHEN code IS NOT NULL THEN retryable END, ended.claimed_at, assent.now());
+  IF former.status = 'running' THEN
+    PERFORM pg_notify('assent_tasks', 'cancelled');
+  END IF;
+  IF ended.status = 'retrying' THEN
+    RETURN ended.status;
+  END IF;
+  UPDATE assent.jobs p SET status = 'queued', run_at = assent.now()
+   WHERE p.org_id = org AND p.id = ended.parent_id AND p.status = 'blocked'
+     AND NOT EXISTS (SELECT FROM assent.jobs c WHERE c.org_id = org AND c.parent_id = p.id
+                        AND c.status NOT IN ('done', 'cancelled', 'dead'));
+  IF FOUND THEN
+    PERFORM pg_notify('assent_tasks', '');
+  END IF;
+  event_key := encode(sha256(convert_to(format('task ended:%s', task), 'UTF8')), 'hex');
+  WITH awaited AS (
+    SELECT s.instance_id, s.step_id, s.trace_id FROM assent.task_submissions s
+     WHERE s.org_id = org AND s.id = task AND s.awaited
+  ), receipt AS (
+    INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
+    SELECT org, instance_id, 'events', event_key, assent.now() FROM awaited
+  )
+  INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, event_type, payload_json, event_idempotency_key,
+         trace_id)
+  SELECT org, assent.now(), assent.new_id(), instance_id, 'on_event',
+         jsonb_build_object('cause', task, 'step', step_id,
+           'outcome', CASE WHEN code IS NULL THEN 'completed' ELSE 'error' END,
+           'data', CASE WHEN code IS NULL THEN output ELSE jsonb_build_object('code', code, 'message', error) END),
+         event_key, trace_id
+    FROM awaited;
+  IF FOUND THEN
+    PERFORM pg_notify('assent_events', '');
+  END IF;
+  RETURN ended.status;
+END
+$$;
+REVOKE ALL ON FUNCTION assent.end_task(text, uuid, jsonb, text, text, boolean) FROM PUBLIC;
+
+-- Completes a task that is in the background, for the org of the transaction; returns its status then, null where it is not under
+-- way. For programs in any language, in their own transaction.
+CREATE FUNCTION assent.complete_task(task uuid, output jsonb DEFAULT NULL) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN assent.end_task(assent.org_id(), task, output, NULL, NULL, false);
+
+-- Fails a task that is in the background. It is tried again where that may help and attempts are left; else it is dead.
+CREATE FUNCTION assent.fail_task(task uuid, message text, code text DEFAULT 'TASK_FAILED', retryable boolean DEFAULT false)
+RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF coalesce(assent.is_blank(message) OR assent.is_blank(code), true) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a failure has a code and a message',
+      DETAIL = format('Found %L and %L.', code, message);
+  END IF;
+  RETURN assent.end_task(assent.org_id(), task, NULL, code, message, coalesce(retryable, false));
+END
+$$;
+REVOKE ALL ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean)
+  TO assent_engine, assent_client;
+
 -- What jobs of every kind are about: the step that wants them, and how many attempts they were given.
 CREATE VIEW assent.job_origins WITH (security_invoker = true) AS
 SELECT s.org_id, s.id, 'task' AS kind, s.attempts_max, s.awaited, s.instance_id, s.step_id, s.partition_id, s.trace_id
@@ -269,7 +485,9 @@ SELECT e.org_id, e.id, 'effect', e.attempts_max, e.awaited, e.instance_id, e.ste
   FROM assent.effects e
 UNION ALL
 SELECT d.org_id, d.id, 'result', 5, false, r.instance_id, r.step_id, r.partition_id, r.trace_id
-  FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id;
+  FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id
+UNION ALL
+SELECT m.org_id, m.id, 'result', 5, false, NULL, NULL, NULL, NULL FROM assent.dead_messages m;
 GRANT SELECT ON assent.job_origins TO assent_engine;
 
 -- What waits for an operator, each thing once: instances that an error paused; events and jobs that are dead. A dead event, or
@@ -300,3 +518,29 @@ SELECT j.org_id, j.id, j.kind, coalesce(a.code, 'UNKNOWN'), a.error,
   LEFT JOIN assent.workflow_instances i ON i.org_id = o.org_id AND i.id = o.instance_id
  WHERE j.status = 'dead' AND NOT j.resolved AND NOT (o.awaited AND coalesce(i.status = 'paused', false));
 GRANT SELECT ON assent.incidents TO assent_engine;
+
+-- Which open incidents an org's alerts have named, and when its last alert was. Only workers write here.
+CREATE TABLE assent.alerted_incidents (
+  org_id      text        NOT NULL,
+  kind        text        NOT NULL,
+  incident_id uuid        NOT NULL,
+  alerted_at  timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT alerted_incidents_pkey PRIMARY KEY (org_id, kind, incident_id)
+);
+SELECT assent.guard_by_org('assent.alerted_incidents');
+
+CREATE TABLE assent.alert_times (
+  org_id  text        NOT NULL,
+  last_at timestamptz NOT NULL DEFAULT '-infinity',
+  CONSTRAINT alert_times_pkey PRIMARY KEY (org_id)
+);
+SELECT assent.guard_by_org('assent.alert_times');
+
+-- Open incidents that no alert has named yet. An alert that is dead itself is none: alerts make no alerts.
+CREATE VIEW assent.incidents_to_alert WITH (security_invoker = true) AS
+SELECT i.* FROM assent.incidents i
+ WHERE NOT EXISTS (SELECT FROM assent.alerted_incidents a
+                    WHERE a.org_id = i.org_id AND a.kind = i.kind AND a.incident_id = i.id)
+   AND NOT (i.kind = 'effect' AND EXISTS (
+         SELECT FROM assent.effects e
+          WHERE e.org_id = i.org_id AND e.id = i.id AND e.type = 'webhook' AND e.payload ? 'alert'));

@@ -3,7 +3,8 @@
 -- The default partition of each partitioned table catches rows of a month that was not prepared, so that no insert is ever
 -- refused at a month's turn; the next call of ensure_partitions moves such rows to where they belong.
 
--- Makes the partition of one month, taking over its rows from the default partition; false when it was there.
+-- Makes the partition of one month, taking over its rows and storage settings from the default partition; false when it was
+-- there.
 -- The bounds go through text, where another zone or style may write IST for India and read it as Israel.
 CREATE FUNCTION assent.ensure_partition(parent text, month date) RETURNS boolean
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO, YMD' AS $$
@@ -27,6 +28,8 @@ BEGIN
   EXECUTE format('ALTER TABLE assent.%I ATTACH PARTITION assent.%I FOR VALUES FROM (%L) TO (%L)',
     parent, partition, lower_bound, upper_bound);
   PERFORM assent.guard_by_org(format('assent.%I', partition)::regclass);
+  EXECUTE format('ALTER TABLE assent.%I SET (%s)', partition, array_to_string(
+    (SELECT reloptions FROM pg_class WHERE oid = format('assent.%I', parent || '_default')::regclass), ', '));
   RETURN true;
 END
 $$;
@@ -91,7 +94,8 @@ BEGIN
 END
 $$;
 
--- Deletes jobs of a kind that went well, or were cancelled, before a time, a number at once. The keys of tasks stay.
+-- Deletes jobs of a kind that went well, or were cancelled, before a time, a number at once. The keys of tasks stay, and so do
+-- subtasks of a task that is still to read what came out of them, maybe after a retry.
 CREATE FUNCTION assent.prune_jobs(of_kind text, ended_before timestamptz, jobs_max integer) RETURNS bigint
 LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -101,16 +105,22 @@ DECLARE
 BEGIN
   PERFORM set_config('assent.door', 'prune', true);
   WITH old AS MATERIALIZED (
-    SELECT org_id, id FROM assent.jobs
-     WHERE kind = of_kind AND status IN ('done', 'cancelled') AND ended_at < ended_before
-     ORDER BY ended_at LIMIT jobs_max
-     FOR UPDATE SKIP LOCKED
+    SELECT j.org_id, j.id FROM assent.jobs j
+     WHERE j.kind = of_kind AND j.status IN ('done', 'cancelled') AND j.ended_at < ended_before
+       AND NOT EXISTS (SELECT FROM assent.jobs p WHERE p.org_id = j.org_id AND p.id = j.parent_id
+                          AND p.status NOT IN ('done', 'cancelled'))
+     ORDER BY j.ended_at LIMIT jobs_max
+     FOR UPDATE OF j SKIP LOCKED
   ), of_jobs AS (
     DELETE FROM assent.jobs j USING old o WHERE j.org_id = o.org_id AND j.id = o.id RETURNING 1
   ), of_attempts AS (
     DELETE FROM assent.job_attempts a USING old o WHERE a.org_id = o.org_id AND a.job_id = o.id
   ), of_submissions AS (
     DELETE FROM assent.task_submissions s USING old o WHERE s.org_id = o.org_id AND s.id = o.id
+  ), of_progress AS (
+    DELETE FROM assent.task_progress t USING old o WHERE t.org_id = o.org_id AND t.task_id = o.id
+  ), of_logs AS (
+    DELETE FROM assent.task_log_lines t USING old o WHERE t.org_id = o.org_id AND t.task_id = o.id
   ), of_effects AS (
     DELETE FROM assent.effects e USING old o WHERE e.org_id = o.org_id AND e.id = o.id
   )
@@ -156,6 +166,8 @@ BEGIN
   ), of_steps AS (
     DELETE FROM assent.workflow_step_executions s
      USING ended x WHERE s.org_id = x.org_id AND s.instance_id = x.id RETURNING 1
+  ), of_evidence AS (
+    DELETE FROM assent.step_evidence v USING ended x WHERE v.org_id = x.org_id AND v.instance_id = x.id
   ), of_forms AS (
     DELETE FROM assent.workflow_forms f
      USING ended x WHERE f.org_id = x.org_id AND f.instance_id = x.id RETURNING f.org_id, f.id

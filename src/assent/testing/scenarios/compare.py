@@ -4,7 +4,7 @@ A failure names the step, what was expected, who is asked, and what happened.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -29,7 +29,7 @@ class Difference:
 
 
 def differences(expected: Expected, standing: DocumentState) -> list[Difference]:
-    """Everything that is otherwise than expected, in the order in which it can be written."""
+    """Return everything that is otherwise than expected, in the order in which it can be written."""
     named = [name for name in type(expected).model_fields if name in expected.model_fields_set]
     return [
         difference for name in named for difference in _COMPARE[name](name, getattr(expected, name), standing)
@@ -127,6 +127,25 @@ def _effects(effects: tuple[tuple[str, Json], ...]) -> str:
     return "; ".join(parts) or NOTHING
 
 
+def _tables(
+    what: str, expected: Mapping[str, Sequence[Mapping[str, Any]]], standing: DocumentState
+) -> Iterator[Difference]:
+    for table, rows in expected.items():
+        left = list(standing.tables[table])
+        for row in rows:
+            match = next((found for found in left if not list(parts_that_differ(row, found))), None)
+            if match is not None:
+                left.remove(match)
+            else:
+                yield Difference(f"{what}.{table}", _text(row), _rows(standing.tables[table]))
+        if len(standing.tables[table]) != len(rows):
+            yield Difference(f"{what}.{table}", f"{len(rows)} rows", _rows(standing.tables[table]))
+
+
+def _rows(rows: Sequence[Json]) -> str:
+    return f"{len(rows)} rows: {_short([dict(row) for row in rows])}" if rows else "no row"
+
+
 def _fields(values: Callable[[DocumentState], Any]) -> Compare:
     def compare(what: str, expected: Any, standing: DocumentState) -> Iterator[Difference]:
         for path, wanted, found in parts_that_differ(expected, values(standing)):
@@ -136,7 +155,7 @@ def _fields(values: Callable[[DocumentState], Any]) -> Compare:
 
 
 def parts_that_differ(expected: Any, found: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """What is named in `expected` and otherwise in `found`: path, expected, found. Objects may hold more."""
+    """Yield what is named in `expected` and otherwise in `found`: path, expected, found. Objects may hold more."""
     if not isinstance(expected, Mapping) or not isinstance(found, Mapping):
         if not _equal(expected, found):
             yield (), expected, found
@@ -147,7 +166,7 @@ def parts_that_differ(expected: Any, found: Any) -> Iterator[tuple[tuple[str, ..
 
 
 def _equal(expected: Any, found: Any) -> bool:
-    """Whether two values are the same; a time is, however its zone is written."""
+    """Return whether two values are the same; two times are, however their zones are written."""
     if expected == found or not (isinstance(expected, str) and isinstance(found, str)):
         return bool(expected == found)
     try:
@@ -169,6 +188,7 @@ _COMPARE: Final[Mapping[str, Compare]] = {
     "sent": _sent,
     "not_sent": _not_sent,
     "incident": _same(_incident),
+    "tables": _tables,
     "workflow": _fields(lambda standing: standing.view.context if standing.view else None),
 }
 
@@ -202,7 +222,7 @@ class ScenarioFailure:
     standing: DocumentState | None = None
 
     def lines(self) -> Iterator[str]:
-        """The report, line by line."""
+        """Yield the report, line by line."""
         yield f"step {self.step.number}, line {self.step.line}:"
         yield from (f"    {line}" for line in self.step.text.splitlines())
         yield f"  {self.message}"
@@ -288,7 +308,7 @@ def _line(happened: Happened) -> str:
 
 
 def _said(happened: Happened) -> str:
-    """What became of a step: what people answered, why it ended, what broke."""
+    """Return how a step ended: what people answered, why it ended, what broke."""
     output = happened.output
     decisions = [_decision(decision) for decision in output.get("decisions", ())]
     parts = [happened.status if happened.status != "pending" else "waits", *decisions]

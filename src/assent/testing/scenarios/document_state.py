@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from assent.engine.apply import VARIABLES_EDITED
 from assent.engine.instance import Token
 from assent.engine.plan import Plan
 from assent.kernel.entities import read_entity
+from assent.model.graph import Outcome
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.views import InstanceView, Waiting, view_of
@@ -69,6 +71,10 @@ class DocumentState:
     waits: tuple[OpenWait, ...] = ()
     requests: tuple[tuple[str, UUID, str], ...] = ()
     """What was asked: the step's name, the request and its status, the newest first."""
+    voided: frozenset[UUID] = frozenset()
+    """The requests that an edit has made void; others end void when their workflow goes elsewhere."""
+    tables: Mapping[str, Sequence[Json]] = field(default_factory=dict)
+    """The rows of the application's own tables, of those that are asked about."""
     effects: tuple[tuple[str, Json], ...] = ()
     happened: tuple[Happened, ...] = ()
     """The newest first."""
@@ -83,7 +89,7 @@ class DocumentState:
 
     @property
     def void(self) -> list[str]:
-        return sorted({name for name, _, status in self.requests if status == "void"})
+        return sorted({name for name, request, _ in self.requests if request in self.voided})
 
     @property
     def waiting(self) -> list[str]:
@@ -97,7 +103,7 @@ class DocumentState:
         return next((wait for wait in self.waits if wait.waiting.name == name), None)
 
     def request_of(self, name: str) -> UUID | None:
-        """The newest request of a step."""
+        """Return the newest request of a step."""
         return next((request for of, request, _ in self.requests if of == name), None)
 
 
@@ -127,6 +133,8 @@ async def _read(connection: Connection, sandbox: Sandbox, document: ScenarioDocu
         instance.subject_id,
         tuple(_wait(waiting, instance.tokens[waiting.token_id], asked) for waiting in view.waiting),
         tuple((_name(plan, row["node_id"]), row["id"], row["status"]) for row in requests),
+        frozenset(row["id"] for row in requests if row["status"] == "void" and _by_an_edit(row["reason"])),
+        {},
         tuple((row["effect_type"], row["payload_json"]) for row in effects),
         tuple(_happened(plan, dict(row)) for row in steps),
         tuple(dict(row) for row in await connection.fetch(_SQL.find_failures_of, org_id, instances)),
@@ -134,7 +142,7 @@ async def _read(connection: Connection, sandbox: Sandbox, document: ScenarioDocu
 
 
 async def _instances(connection: Connection, org_id: str, document: ScenarioDocument) -> list[UUID]:
-    """The document's instances, the newest first."""
+    """Return the document's instances, the newest first."""
     if document.entity_id is None:
         return [document.instance_id] if document.instance_id else []
     return [row["id"] for row in await connection.fetch(_SQL.find_instances_of, org_id, document.entity_id)]
@@ -153,8 +161,13 @@ def _wait(waiting: Waiting, token: Token, asked: Mapping[UUID, tuple[str, ...]])
     return OpenWait(waiting, token.step_at, asked.get(answered_by, ()) if answered_by else ())
 
 
+def _by_an_edit(reason: str | None) -> bool:
+    """Return whether a request ended by an edit of its document, or of the variables of its workflow."""
+    return reason is not None and (reason in (Outcome.DRIFT, VARIABLES_EDITED) or reason.startswith("edited"))
+
+
 def _name(plan: Plan, node_id: str) -> str:
-    """What the author called a node; control steps have none."""
+    """Return what the author called a node; control steps have none."""
     return plan.nodes[node_id].node.name if node_id in plan.nodes else node_id.removeprefix("ctl:")
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
+from assent.kernel.rules import RuleSpec
 from assent.model.actor import Actor
+from assent.model.document import DocumentRequirement
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Refused, Rejection
@@ -34,12 +36,16 @@ from assent.testing.scenarios.steps import (
     DelegateStep,
     EmitStep,
     ExpectStep,
+    HandInStep,
     ReassignStep,
     ReleaseStep,
     ReplyStep,
     ResultStep,
+    ReviewStep,
+    RulesStep,
     ScenarioStep,
     StartStep,
+    TablesStep,
     WaitStep,
 )
 
@@ -55,7 +61,7 @@ class Stage:
     last: ScenarioDocument | None = None
 
     def document(self, name: str | None) -> ScenarioDocument:
-        """The one that is named, or the last; raises `Refused` where there is none yet."""
+        """Return the one that is named, or the last; raise `Refused` where there is none yet."""
         found = self.documents[name] if name is not None else self.last
         if found is None:
             message = "there is no document yet; `create` one, or `start` a flow"
@@ -66,7 +72,7 @@ class Stage:
         """Data in which `{name}` stands for the id of a document that was made under that name."""
         if isinstance(data, Mapping):
             return {key: self.filled(value) for key, value in data.items()}
-        if isinstance(data, list):
+        if isinstance(data, list | tuple):
             return [self.filled(value) for value in data]
         return _NAMED.sub(self._id, data) if isinstance(data, str) else data
 
@@ -132,7 +138,7 @@ class ScenarioTarget:
 
 
 async def answer(stage: Stage, step: AnswerStep) -> None:
-    """An approval is decided, anything else that waits is advanced."""
+    """Decide an approval, or advance anything else that waits."""
     sandbox, standing = stage.sandbox, await stage.standing(step)
     actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
     wait = standing.wait_at(step.node)
@@ -188,8 +194,9 @@ async def _asked(stage: Stage, step: ActStep, node: str) -> ScenarioTarget:
 async def stand_in(stage: Stage, step: DelegateStep) -> None:
     sandbox, wanted = stage.sandbox, step.delegate
     now, actor = sandbox.clock.now(), await sandbox.actor(step.as_)
+    starts_at = now + wanted.starts_in if wanted.starts_in else None
     ends_at = now + wanted.length if wanted.length else None
-    given = NewDelegation(sandbox.org_id, step.as_, wanted.to, ends_at=ends_at, reason=wanted.reason)
+    given = NewDelegation(sandbox.org_id, step.as_, wanted.to, starts_at, ends_at, reason=wanted.reason)
 
     async def work(connection: Connection) -> None:
         await delegate(connection, sandbox.runtime.core.directory, given, actor, now)
@@ -219,7 +226,7 @@ async def _start(stage: Stage, step: StartStep) -> None:
 
 
 async def _change(stage: Stage, step: ChangeStep) -> None:
-    """A transition goes through the workflow, where there is one; everything else to the kernel."""
+    """Send a transition through the workflow, where there is one; everything else to the kernel."""
     sandbox, document = stage.sandbox, stage.document(step.on)
     actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
     entity = (await stage.standing(step)).entity
@@ -284,6 +291,36 @@ async def _result(stage: Stage, step: ResultStep) -> None:
         raise not_waiting(standing, step.result)
 
 
+async def _required(stage: Stage, step: HandInStep | ReviewStep, doc_type: str) -> DocumentRequirement:
+    """Return what the workflow requires of a subject; raise `Refused` if it does not."""
+    sandbox, standing = stage.sandbox, await stage.standing(step)
+    subject = stage.filled(step.of)
+    page = await sandbox.runtime.org(sandbox.org_id).requirements.list(
+        instance_id=standing.instance_id, subject=subject, doc_type=doc_type
+    )
+    if not page.items:
+        raise Refused(Rejection("NOT_FOUND", f"no {doc_type} of {subject} is required"))
+    return page.items[0]
+
+
+async def _hand_in(stage: Stage, step: HandInStep) -> None:
+    sandbox, required = stage.sandbox, await _required(stage, step, step.hand_in)
+    documents = sandbox.runtime.org(sandbox.org_id, await sandbox.actor(step.as_)).documents
+    document = await documents.create(step.hand_in, required.subject, requirement_id=required.id)
+    await documents.add_version(document.id, structured_data=stage.filled(step.data))
+
+
+async def _review(stage: Stage, step: ReviewStep) -> None:
+    sandbox, required = stage.sandbox, await _required(stage, step, step.review)
+    documents = sandbox.runtime.org(sandbox.org_id, await sandbox.actor(step.as_)).documents
+    if required.document_id is None or required.version_id is None:
+        raise Refused(Rejection("NOT_FOUND", f"no {step.review} of {required.subject} was handed in"))
+    if step.code is None:
+        await documents.verify(required.document_id, required.version_id)
+    else:
+        await documents.reject(required.document_id, required.version_id, step.code)
+
+
 async def _wait(stage: Stage, step: WaitStep) -> None:
     await stage.sandbox.advance_time(step.length)
 
@@ -294,6 +331,18 @@ async def _people(stage: Stage, step: ChangePeopleStep) -> None:
 
 async def _org(stage: Stage, step: ChangeOrgStep) -> None:
     await stage.sandbox.org_settings(**step.org)
+
+
+async def _rules(stage: Stage, step: RulesStep) -> None:
+    await stage.sandbox.rules(*(rule_as_written(rule) for rule in step.rules))
+
+
+def rule_as_written(rule: RuleSpec) -> dict[str, Any]:
+    return rule.model_dump(mode="json", by_alias=True)
+
+
+async def _tables(stage: Stage, step: TablesStep) -> None:
+    await stage.sandbox.put_rows(stage.filled(step.tables))
 
 
 _ACTS: Final[Mapping[type[ScenarioStep], Callable[[Stage, Any], Awaitable[None]]]] = {
@@ -310,7 +359,11 @@ _ACTS: Final[Mapping[type[ScenarioStep], Callable[[Stage, Any], Awaitable[None]]
     EmitStep: _emit,
     ReplyStep: _reply,
     ResultStep: _result,
+    HandInStep: _hand_in,
+    ReviewStep: _review,
     WaitStep: _wait,
     ChangePeopleStep: _people,
     ChangeOrgStep: _org,
+    RulesStep: _rules,
+    TablesStep: _tables,
 }

@@ -18,6 +18,7 @@ from pydantic.json_schema import models_json_schema
 
 from assent.compiler.schemas import titled
 from assent.compiler.source import Source, located
+from assent.kernel.rules import RuleSpec
 from assent.model.parse import Declaration, listed, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import Capability, Text
@@ -38,6 +39,7 @@ from assent.testing.scenarios.steps import (
     ReassignStep,
     ReplyStep,
     StartStep,
+    Tables,
     kind_of_step,
 )
 
@@ -57,6 +59,12 @@ class ScenarioHead(Declaration):
     people: Mapping[Person, MemberOrRoles] = {}
     roles: Mapping[str, tuple[Capability, ...]] = {}
     """Role → what it may do, where flows and steps ask for capabilities."""
+    rules: tuple[RuleSpec, ...] = ()
+    """The org's own rules around actions."""
+    sql: tuple[str, ...] = ()
+    """Files with the application's own tables, which are run before the first step."""
+    tables: Tables = Field(default_factory=dict)
+    """Rows of the application's own tables."""
     steps: list[dict[str, Any]] = Field(min_length=1, max_length=STEPS_MAX)
 
 
@@ -93,7 +101,7 @@ class Scenario:
 
 
 def read_scenario(source: Source) -> tuple[Scenario | None, list[Problem]]:
-    """The scenario in a source, or every problem that it has, each at its line."""
+    """Return the scenario in a source, or every problem that it has, each at its line."""
     problems = list(source.problems)
     if source.data is None:
         return None, problems
@@ -131,7 +139,7 @@ def _read_step(raw: dict[str, Any]) -> tuple[AnyStep | None, list[Problem]]:
 
 
 def _as_written(problem: Problem, raw: dict[str, Any], data: dict[str, Any]) -> Problem:
-    """The path as the author has it: a transition's data stands under its own name."""
+    """Return a problem with its path as the author has it: a transition's data stands under its own name."""
     moved = {"data", "node"} - raw.keys()
     if problem.path and problem.path[0] in moved and "verb" in data:
         return replace(problem, path=(data["verb"], *problem.path[1:]))
@@ -139,7 +147,7 @@ def _as_written(problem: Problem, raw: dict[str, Any], data: dict[str, Any]) -> 
 
 
 def _text_of(source: Source, index: int) -> tuple[int, str]:
-    """Where a step begins, and its text: the line of its dash, and those that are indented further."""
+    """Return where a step begins, and its text: the line of its dash, and those that are indented further."""
     line = source.position(("steps", index)).line
     block = takewhile(
         lambda text: _indent(text) > _indent(source.line(line)), source.lines[line : line + LINES_SHOWN_MAX]
@@ -152,7 +160,7 @@ def _indent(line: str) -> int:
 
 
 def _check_names(head: ScenarioHead, steps: Sequence[PlacedStep]) -> Iterator[Problem]:
-    """Whether everybody and everything that steps name is there by then."""
+    """Yield a problem for every person and thing that a step names before it is there."""
     people, documents = set(head.people), set[str]()
     yield from _check_managers(head.people, people)
     for placed in steps:
@@ -211,7 +219,7 @@ _REF: Final = "#/$defs/{model}"
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The JSON Schema (Draft 2020-12) of a scenario."""
+    """Return the JSON Schema (Draft 2020-12) of a scenario."""
     named = dict.fromkeys(kind for kind, _ in NAMED.values())
     models = [ScenarioHead, *named, AnswerStep, ChangeStep]
     _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
@@ -223,7 +231,7 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def _free(definitions: dict[str, Any]) -> dict[str, Any]:
-    """An answer to a step, a transition or an action, under whatever name it has."""
+    """Return an answer to a step, a transition or an action, under whatever name it has."""
     answer, change = definitions.pop("AnswerStep"), definitions.pop("ChangeStep")
     known = {**answer["properties"], **change["properties"]}
     return {

@@ -7,10 +7,11 @@ a text it answers the step of that name (`approve: finance`), with an object it 
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from assent.kernel.rules import RuleSpec
 from assent.model.parse import Declaration, listed
 from assent.model.problems import Problem
 from assent.model.terms import Text, refuse
@@ -48,6 +49,10 @@ class Sent(Declaration):
 CHANNELS: Final = ("webhook", "email", "sms", "in_app", "chat", "integration")
 
 
+Table = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$")]
+Tables = Mapping[Table, tuple[Mapping[str, Any], ...]]
+
+
 class Expected(Declaration):
     """How a document must stand; what is not named may be anything."""
 
@@ -71,6 +76,8 @@ class Expected(Declaration):
     """Why it stopped; `none`: it did not."""
     workflow: Mapping[str, Any] | None = None
     """Variables of the workflow: those that are named must be so."""
+    tables: Tables | None = None
+    """Table of the application → its rows: these and no others, in any order; other columns may be anything."""
 
 
 def _length(value: str) -> str:
@@ -151,9 +158,21 @@ class ReleaseStep(ActStep):
 
 class DelegateTo(Declaration):
     to: Person
+    from_: Length | None = Field(default=None, alias="from")
+    """In how long it begins; at once without it."""
     until: Length | None = None
-    """How long, from now on."""
+    """In how long it ends, from now on."""
     reason: Text | None = None
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> Self:
+        if self.from_ and self.until and length_of(self.until) <= length_of(self.from_):
+            raise refuse("BAD_DATES", f"it must end after it begins, in {self.from_}; found {self.until}")
+        return self
+
+    @property
+    def starts_in(self) -> timedelta | None:
+        return length_of(self.from_) if self.from_ else None
 
     @property
     def length(self) -> timedelta | None:
@@ -214,6 +233,24 @@ class ResultStep(ScenarioStep):
     """The sender's own; unsaid, a new one."""
 
 
+class HandInStep(ActStep):
+    """A client's document is handed in for what the workflow requires: `hand_in: passport`, `of: c-1`."""
+
+    hand_in: str
+    of: str
+    """Whose document it is."""
+    data: Mapping[str, Any] = {}
+
+
+class ReviewStep(ActStep):
+    """The latest version of a document is verified, or rejected with a code: `review: passport`, `of: c-1`."""
+
+    review: str
+    of: str
+    code: Code | None = None
+    """The rejection code; unsaid, the version is verified."""
+
+
 class WaitStep(ScenarioStep):
     wait: Length
 
@@ -228,6 +265,18 @@ class ChangePeopleStep(ScenarioStep):
 
 class ChangeOrgStep(ScenarioStep):
     org: Mapping[str, Any]
+
+
+class RulesStep(ScenarioStep):
+    """Rules of the org around actions, as an administrator saves them."""
+
+    rules: tuple[RuleSpec, ...] = Field(min_length=1)
+
+
+class TablesStep(ScenarioStep):
+    """Rows that are put into the application's own tables."""
+
+    tables: Tables
 
 
 class ExpectStep(Declaration):
@@ -246,12 +295,16 @@ NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
     "emit": (EmitStep, str),
     "reply": (ReplyStep, str),
     "result": (ResultStep, str),
+    "hand_in": (HandInStep, str),
+    "review": (ReviewStep, str),
     "wait": (WaitStep, str),
     "workflow": (ControlStep, str),
     "delegate": (DelegateStep, dict),
     "reassign": (ReassignStep, dict),
     "people": (ChangePeopleStep, dict),
     "org": (ChangeOrgStep, dict),
+    "rules": (RulesStep, list),
+    "tables": (TablesStep, dict),
     "expect": (ExpectStep, dict),
 }
 """Key → what it is, when its value is such; else it is the contract's or the flow's."""
@@ -265,9 +318,15 @@ AROUND_RESULT: Final = frozenset({"items", "status", "key"})
 """The same of a result; elsewhere they may be names of the contract's."""
 
 
+AROUND_DOCUMENTS: Final = frozenset({"of", "code"})
+"""The same of documents that are handed in and reviewed."""
+
+
 def kind_of_step(raw: Mapping[str, Any]) -> tuple[type[AnyStep], dict[str, Any]] | Problem:
-    """What a step is, and its data in that form."""
+    """Return what a step is, and its data in that form."""
     around = AROUND | AROUND_RESULT if isinstance(raw.get("result"), str) else AROUND
+    if isinstance(raw.get("hand_in") or raw.get("review"), str):
+        around = AROUND | AROUND_DOCUMENTS
     verbs = [key for key in raw if key not in around]
     if len(verbs) != 1:
         found = f"found {listed(verbs)}" if verbs else "found nothing"

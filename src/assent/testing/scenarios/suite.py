@@ -5,7 +5,7 @@ A scenario runs in a sandbox of its own, one step after the other, until one goe
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from assent.model.problems import Invalid, Problem
 from assent.testing.sandbox import Sandbox
 from assent.testing.scenarios.compare import ScenarioFailure, differences
 from assent.testing.scenarios.document_state import DocumentState, document_state
-from assent.testing.scenarios.perform import Stage, act
+from assent.testing.scenarios.perform import Stage, act, rule_as_written
 from assent.testing.scenarios.scenario import PlacedStep, Scenario, read_scenario
 from assent.testing.scenarios.steps import ActStep, ExpectStep, ReplyStep, ResultStep, ScenarioStep
 from assent.testing.sources import documents_beside, files_below, path_of, read_file, sources_of
@@ -28,7 +28,7 @@ Look = Callable[[Sandbox], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """What became of a scenario."""
+    """The result of a scenario."""
 
     scenario: str
     file: str
@@ -45,7 +45,7 @@ class ScenarioResult:
         return self.failure is None and not self.problems
 
     def text(self) -> str:
-        """The report of a failure, as it is printed."""
+        """Return the report of a failure, as it is printed."""
         lines = [str(problem) for problem in self.problems]
         lines += self.failure.lines() if self.failure else []
         return "\n".join([f"{self.scenario} ({self.file}:{self.line})", *(f"  {line}" for line in lines)])
@@ -89,11 +89,14 @@ async def run_scenario(
 
 
 async def _settle(sandbox: Sandbox, scenario: Scenario) -> None:
-    """The company before the first step."""
+    """Make the company before the first step."""
     head = scenario.head
     await sandbox.org_settings(**head.org)
     await sandbox.people(**{name: member.model_dump() for name, member in head.people.items()})
     await sandbox.roles(**head.roles)
+    await sandbox.rules(*(rule_as_written(rule) for rule in head.rules))
+    await sandbox.sql(*(path_of(name, scenario.file.parent) for name in head.sql))
+    await sandbox.put_rows(head.tables)
 
 
 async def _run_steps(stage: Stage, steps: Sequence[PlacedStep]) -> tuple[int, ScenarioFailure | None]:
@@ -119,7 +122,12 @@ async def _expect(stage: Stage, placed: PlacedStep, step: ExpectStep) -> Scenari
         standing = await stage.standing(step)
     except Refused as refused:
         return ScenarioFailure(placed, str(refused))
-    found = differences(step.expect, standing)
+    expected = step.expect
+    if expected.tables is not None:
+        found_rows = {table: await stage.sandbox.rows_of(table) for table in expected.tables}
+        standing = replace(standing, tables=found_rows)
+        expected = expected.model_copy(update={"tables": stage.filled(expected.tables)})
+    found = differences(expected, standing)
     return ScenarioFailure(placed, "it is not as expected", tuple(found), standing) if found else None
 
 
@@ -172,7 +180,7 @@ class FoundScenario:
 
 
 def find_scenarios(paths: Iterable[Path | str]) -> list[FoundScenario]:
-    """Every scenario in these files, and in the YAML files below these folders."""
+    """Return every scenario in these files, and in the YAML files below these folders."""
     files = [file for path in paths for file in _files(Path(path))]
     return [found for file in dict.fromkeys(files) for found in _scenarios_in(file)]
 
@@ -205,8 +213,14 @@ def _found(source: Source, documents: Sequence[Source]) -> FoundScenario:
 
 
 def _definitions(scenario: Scenario, documents: Sequence[Source]) -> tuple[list[Source], list[Problem]]:
-    """What a scenario uses: what it names, else what lies in its own file, else what lies beside that."""
+    """Return what a scenario uses: what it names, else what lies in its own file, else what lies beside that."""
     folder = scenario.file.parent
+    if missing := [name for name in scenario.head.sql if not (folder / name).is_file()]:
+        index = scenario.head.sql.index(missing[0])
+        problem = Problem(
+            "NOT_FOUND", f"expected a file of SQL, found nothing at {missing[0]}", ("sql", index)
+        )
+        return [], located([problem], scenario.source)
     if scenario.head.uses is not None:
         return _named(scenario, scenario.head.uses, folder)
     own = [source for source in documents if _defines(source)]

@@ -1,4 +1,4 @@
-"""Whoever tries keys is told to wait, by their address, and the database is not asked for them any more."""
+"""A caller who tries keys must wait, by their address, and the database is not asked for them any more."""
 
 import httpx
 import pytest

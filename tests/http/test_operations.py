@@ -1,4 +1,4 @@
-"""For operators, through HTTP: how it goes, what was given up, what stands still, and the repairs."""
+"""Operations over HTTP: health, dead letters, stuck instances, and the repairs."""
 
 from uuid import UUID, uuid4
 
@@ -7,15 +7,10 @@ import pytest
 from assent.http.settings import HttpSettings
 from assent.telemetry.configure import stop_looking
 from tests.http.application import app
-from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, client_of, problem
+from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, ask, client_of, problem
 from tests.http.doors import create_app
 from tests.rows import insert_effect, insert_event, update
 from tests.world import rows
-
-
-async def ask(people, user, method, path, body=None, **more):
-    async with people(user, **more) as client:
-        return await client.request(method, path, json=body)
 
 
 @pytest.fixture
@@ -184,9 +179,9 @@ async def stuck(furnished, started, clock) -> str:
 
 async def test_what_is_stuck_is_listed(people, stuck, clock):
     async with people("adam") as client:
-        (found,) = (await client.get("/api/operations/stuck?still_s=900")).json()
+        (found,) = (await client.get("/api/operations/stuck?still_s=900")).json()["items"]
         assert (found["instance_id"], found["current_nodes"]) == (stuck, ["review"])
-        assert (await client.get("/api/operations/stuck?still_s=7200")).json() == []
+        assert (await client.get("/api/operations/stuck?still_s=7200")).json()["items"] == []
         health = (await client.get("/api/operations/health")).json()
         assert [one["instance_id"] for one in health["stuck"]] == [stuck]
 
