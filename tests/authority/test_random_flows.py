@@ -1,7 +1,8 @@
 """Random flows and random people: no consumed approval was given by somebody whose work it approved.
 
-Whose work it is is computed here from the audit log alone: who started the instance, who answered its forms, and who
-changed the document, before the decision. A failure prints the seed.
+Whose work it is is computed here from what only grows: the audit log says who started the instance, who answered its
+forms, and who changed the entity, and the log of documents who handed in or waived what the instance waited for, before
+the decision. A failure prints the seed.
 """
 
 import os
@@ -11,9 +12,10 @@ from uuid import UUID
 
 import pytest
 
+from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.testing.sandbox import ORG
-from tests.authority.matrix import MatrixCompany, company_with, edit_bill, new_bill, patch_with
+from tests.authority.matrix import MatrixCompany, company_with, edit_bill, new_bill, papers, patch_with
 
 pytestmark = pytest.mark.long
 
@@ -26,7 +28,7 @@ SEED: Final = int(os.environ.get("ASSENT_SEED", "20261117"))
 
 
 def random_flow(name: str, dice: random.Random) -> dict[str, Any]:
-    """A sequence of forms, waits, blocks and approvals that ends in an approval."""
+    """A sequence of forms, documents, waits, blocks and approvals that ends in an approval."""
     steps: list[dict[str, Any]] = []
     arrows: list[dict[str, Any]] = []
     ends: list[tuple[str, str | None]] = []
@@ -58,11 +60,13 @@ def random_flow(name: str, dice: random.Random) -> dict[str, Any]:
         add({"id": f"both{number}", "type": "parallel_join", "mode": dice.choice(["all", "any"])})
 
     for number in range(dice.randint(1, 5)):
-        kind = dice.choice(["form", "form", "wait", "event", "block", "approval"])
+        kind = dice.choice(["form", "form", "documents", "documents", "wait", "event", "block", "approval"])
         if kind == "form":
             add({"id": f"f{number}", "type": "action", "assignee": {"role": dice.choice(ROLES)}})
         elif kind == "wait":
             add({"id": f"w{number}", "type": "wait", "for": "1h"})
+        elif kind == "documents":
+            add(papers(f"d{number}", f"paper{number}"))
         elif kind == "event":
             add({"id": f"e{number}", "type": "wait", "key": f"{name}:{number}"})
         elif kind == "block":
@@ -96,6 +100,8 @@ async def move(company: MatrixCompany, name: str, dice: random.Random) -> None:
             await company.runtime.org(ORG, who).instances.advance(
                 company.instance_id, "completed", data, step=step["node_id"]
             )
+        elif step["node_type"] == "requirements":
+            await provide_document(company, step["node_id"].replace("d", "paper"), who, dice)
         elif step["node_type"] == "wait_event":
             number = step["node_id"].removeprefix("e")
             await company.runtime.org(ORG).events.emit(f"{name}:{number}", {})
@@ -104,6 +110,24 @@ async def move(company: MatrixCompany, name: str, dice: random.Random) -> None:
             await company.sandbox.advance_time("1h")
     except Refused:
         pass
+
+
+async def provide_document(company: MatrixCompany, doc_type: str, who: Actor, dice: random.Random) -> None:
+    """Hand in or waive the document that a step waits for, or review it where it was handed in."""
+    (wanted,) = await company.rows(
+        "SELECT * FROM assent.document_requirements WHERE instance_id = $1 AND doc_type = $2",
+        company.instance_id,
+        doc_type,
+    )
+    org = company.runtime.org(ORG, who)
+    if wanted["status"] != "missing":
+        await org.documents.verify(wanted["document_id"], wanted["version_id"])
+    elif dice.random() < 0.3:
+        await org.requirements.waive(wanted["id"], "known for years")
+    else:
+        document = await org.documents.create(doc_type, wanted["subject"], requirement_id=wanted["id"])
+        await org.documents.add_version(document.id, structured_data={"number": dice.random()})
+    await company.sandbox.drain()
 
 
 async def consumed(company: MatrixCompany) -> list[tuple[str, set[str], set[str]]]:
@@ -117,6 +141,11 @@ async def consumed(company: MatrixCompany) -> list[tuple[str, set[str], set[str]
     written = await company.rows(
         """SELECT instance_id, output_json -> 'mutation' AS mutation FROM assent.workflow_step_executions
             WHERE node_type = 'action' AND output_json -> 'mutation' ->> 'audit_id' IS NOT NULL"""
+    )
+    provided = await company.rows(
+        """SELECT r.instance_id, e.id, e.actor_id FROM assent.document_requirements r
+             JOIN assent.document_events e ON e.requirement_id = r.id OR e.document_id = r.document_id
+            WHERE e.type IN ('created', 'version_uploaded', 'waived')"""
     )
     found = []
     for request in requests:
@@ -141,6 +170,11 @@ async def consumed(company: MatrixCompany) -> list[tuple[str, set[str], set[str]
             worked = row["action"] in ("workflow.start", "workflow.advance") or row["changes"]
             if about and worked and row["id"] < decided:
                 people |= {row["actor_id"], *(row.get("on_behalf_of") or ())}
+        people |= {
+            row["actor_id"]
+            for row in provided
+            if row["instance_id"] == request["instance_id"] and row["id"] < decided
+        }
         approvers = {request["approver_id"], request["on_behalf_of"]} - {None}
         found.append((str(request["id"]), approvers, people))
     return found
@@ -150,6 +184,8 @@ async def test_no_approver_is_among_those_whose_work_was_approved(postgres_url: 
     dice = random.Random(SEED)  # noqa: S311 - a seed, not a secret
     flows = [random_flow(f"random{number}", dice) for number in range(FLOWS)]
     async with company_with(postgres_url, *flows) as company:
+        rights = ["documents:write", "documents:review", "requirements:waive"]
+        await company.sandbox.roles(**dict.fromkeys(ROLES, rights))
         for flow in flows:
             await company.sandbox.people(
                 **{name: dice.sample(ROLES, dice.randint(0, len(ROLES))) for name in NAMES}
@@ -162,6 +198,8 @@ async def test_no_approver_is_among_those_whose_work_was_approved(postgres_url: 
         assert len(found) > FLOWS / 3, f"seed {SEED}: too few approvals were consumed to say anything"
         own = [(request, approvers & people) for request, approvers, people in found if approvers & people]
         assert not own, f"seed {SEED}: approved their own work: {own}"
+        documents = await company.rows("SELECT type FROM assent.document_events")
+        assert {"version_uploaded", "verified", "waived"} <= {row["type"] for row in documents}
 
 
 async def test_no_approver_of_a_document_is_among_those_who_wrote_it(postgres_url: str) -> None:
