@@ -82,7 +82,9 @@ def pgbouncer_before(
     listen_port = _free_port()
     own = folder / f"pgbouncer-{listen_port}"
     own.mkdir()
-    own.chmod(0o777)  # it gives up root's rights, and writes its log there
+    # It gives up root's rights, and writes its log there; a temporary folder lets no other account pass.
+    own.chmod(0o777)
+    folder.chmod(folder.stat().st_mode | 0o011)
     configuration = own / "pgbouncer.ini"
     user = f"user = {_user_of(host)}" if os.getuid() == ROOT else ""
     given = {
