@@ -180,6 +180,9 @@ def _rejection_from_database(error: Exception, *, reveals_errors: bool) -> Rejec
     if isinstance(error, asyncpg.DataError) and reveals_errors:
         return Rejection("BAD_VALUE", str(error))
     if isinstance(error, UNAVAILABLE) or (isinstance(error, asyncpg.PostgresError) and is_outage(error)):
-        message = str(error) if reveals_errors else "the database cannot be used now; nothing was changed"
+        message = "the database cannot be used now; nothing was changed"
+        if reveals_errors:
+            # A deadline of asyncio has no text.
+            message = str(error) or "the database did not answer in time; nothing was changed"
         return Rejection("UNAVAILABLE", message)
     return None

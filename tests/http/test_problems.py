@@ -130,6 +130,19 @@ async def test_a_database_that_is_away_is_told(database, clock, error):
         assert "secret" not in found.text
 
 
+@pytest.mark.parametrize("reveals_errors", [True, False])
+@pytest.mark.parametrize(
+    "error",
+    [TimeoutError(), ConnectionResetError(), StoreError(), asyncpg.InterfaceError("")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_database_that_is_away_is_told_in_words(error, reveals_errors):
+    rejection = rejection_from(error, reveals_errors=reveals_errors)
+    assert rejection is not None
+    assert rejection.code == "UNAVAILABLE"
+    assert "database" in rejection.message
+
+
 @pytest.mark.parametrize("error", [RuntimeError("secret"), _database_error("23505")])
 async def test_a_mistake_of_ours_tells_nothing_of_the_inside(database, clock, error, caplog):
     found = await _answer(database, error, clock)
