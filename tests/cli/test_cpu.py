@@ -84,6 +84,6 @@ async def test_a_members_command_loads_the_application_and_not_what_serves_or_si
 
 def test_no_declaration_has_its_source_parsed_when_it_is_imported() -> None:
     """It costs each command on an application a tenth of its start; schemas read the sources when they are made."""
-    kinds = [Declaration, *Declaration.__subclasses__()]
+    kinds: list[type[Declaration]] = [Declaration, *Declaration.__subclasses__()]
     assert len(kinds) > 20
     assert [kind for kind in kinds if kind.model_config.get("use_attribute_docstrings")] == []

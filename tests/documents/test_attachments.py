@@ -25,6 +25,8 @@ from assent.worker.loop import exhaust
 from tests.authored import invoice_contract
 from tests.documents.test_commands import refused
 from tests.documents.test_files import PDF, kept_files
+from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.doors import create_app
 from tests.world import (
     ANN,
     EXPENSE,
@@ -296,3 +298,47 @@ async def test_number_of_files_is_limited(runtime: Runtime, monkeypatch: pytest.
         await by(runtime).attachments.add(invoice.id, content)
     await refused("TOO_MANY_ATTACHMENTS", by(runtime).attachments.add(invoice.id, b"3"))
     await refused("EMPTY_FILE", by(runtime).attachments.add((await create_invoice(runtime, LARGE)).id, b""))
+
+
+async def test_file_is_attached_and_downloaded_over_http(
+    runtime: Runtime, database: Database, blobs: Blobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSENT_BLOBS", blobs.settings.place)
+    monkeypatch.setenv("ASSENT_BLOB_BYTES_MAX", "100000")
+    invoice = await create_invoice(runtime, MIDDLE)
+    people = People(
+        create_app(App([invoice_contract()]), database, SETTINGS, CALLBACKS), database.clock.now()
+    )
+    path = f"/api/entities/invoice/{invoice.id}/attachments"
+    async with people("ann") as ann, people("fin") as fin:
+
+        async def put(content: bytes, **headers: str) -> Any:
+            return await ann.put(path, params={"name": "a.html"}, content=content, headers=headers)
+
+        assert problem(await put(PDF, **{"if-match": '"7"'}), 412)["code"] == "VERSION_CONFLICT"
+        assert problem(await put(b""), 422)["code"] == "EMPTY_FILE"
+        assert problem(await put(b"x" * 100_001), 413)["code"] == "FILE_TOO_LARGE"
+        keyed = {"idempotency-key": "k-1"}
+        first, again, same = await put(PDF, **keyed), await put(PDF, **keyed), await put(PDF)
+        assert [one.status_code for one in (first, again, same)] == [201, 201, 200]
+        assert first.json() == again.json() == same.json()
+        assert (first.headers["etag"], same.headers["etag"]) == ('"2"', '"2"')
+        assert problem(await fin.put(path, content=b"x"), 403)["code"] == "POLICY_DENIED"
+        assert (await ann.get(path)).json() == {"items": [first.json()], "next": None}
+        file = f"{path}/{first.json()['id']}"
+        content = await fin.get(f"{file}/content", headers={"range": "bytes=0-3"})
+        assert (content.status_code, content.content) == (206, PDF[:4])
+        assert content.headers["content-disposition"].startswith('attachment; filename="a.html.pdf"')
+        assert "sandbox" in content.headers["content-security-policy"]
+        tag = {"if-none-match": f'"{first.json()["sha256"]}"'}
+        assert (await fin.get(f"{file}/content", headers=tag)).status_code == 304
+        past_the_end = await fin.get(f"{file}/content", headers={"range": "bytes=99999999-"})
+        assert problem(past_the_end, 416)["code"] == "RANGE_NOT_SATISFIABLE"
+        removed = await ann.post(f"{file}/remove", json={"reason": "wrong"}, headers={"if-match": '"2"'})
+        assert (removed.json()["version"], removed.json()["attachments"]) == (3, {})
+        assert problem(await ann.post(f"{file}/remove", json={"reason": "again"}), 404)["code"] == "NOT_FOUND"
+        missing = await ann.get(f"{path}/{invoice.id}/content")
+        assert problem(missing, 404)["code"] == "NOT_FOUND"
+        for each in kept_files(blobs):
+            each.unlink()
+        assert problem(await ann.get(f"{file}/content"), 503)["code"] == "BLOBS_UNAVAILABLE"
