@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
@@ -119,12 +120,23 @@ def clean_name(name: str | None) -> str | None:
     return f"{stem[: NAME_CHARACTERS_MAX - len(ending)].rstrip(' .')}{ending}" or None
 
 
+def require_extra() -> None:
+    """Raise `Refused` where a part of the extra `files` is not installed."""
+    if not all(_is_installed(package) for package in ("obstore", "puremagic")):
+        raise Refused(Rejection("BLOBS_UNAVAILABLE", NOT_THERE))
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # it was put out of reach
+        return False
+
+
 def type_of(head: bytes) -> str:
     """Return the type that the first bytes of a file have, whatever its name and its sender say."""
-    try:
-        import puremagic  # noqa: PLC0415  a part of the extra `files`
-    except ImportError:
-        raise Refused(Rejection("BLOBS_UNAVAILABLE", NOT_THERE)) from None
+    import puremagic  # noqa: PLC0415  a part of the extra `files`
+
     text = _text_of(head)
     if text is not None and (markup := _MARKUP.search(text)) is not None:
         return "image/svg+xml" if b"svg" in markup[0].lower() else "text/html"
