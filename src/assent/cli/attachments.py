@@ -7,7 +7,6 @@ from uuid import UUID
 import typer
 
 from assent.cli.documents import (
-    ContentTypeOption,
     FileArgument,
     FileNameOption,
     OutOption,
@@ -74,14 +73,13 @@ def add(  # noqa: PLR0913, PLR0917
     entity: EntityArgument,
     file: FileArgument,
     name: FileNameOption = None,
-    content_type: ContentTypeOption = None,
     version: VersionOption = None,
     reason: ReasonOption = None,
 ) -> None:
     """Attach a file, as an update of the entity: approvals of the version before are void."""
     from assent.cli.output import print_change
 
-    (called, kind), expected = described(file, name, content_type), given_version(version)
+    (called, kind), expected = described(file, name, None), given_version(version)
 
     async def work(session: ActorSession) -> "AttachmentBody | None":
         from assent.bodies.attachments import AttachmentBody
@@ -91,7 +89,6 @@ def add(  # noqa: PLR0913, PLR0917
             entity_id,
             file,
             file_name=called,
-            content_type=kind,
             entity_type=entity_type,
             expected_version=expected,
             reason=reason,

@@ -11,7 +11,6 @@ from typing import Final
 from uuid import UUID
 
 from assent.documents.files import (
-    OCTETS,
     Attachment,
     NewFile,
     ReceivedFile,
@@ -69,7 +68,6 @@ class AttachmentCommands:
         content: Content,
         *,
         file_name: str | None = None,
-        content_type: str = OCTETS,
         entity_type: str | None = None,
         expected_version: int | None = None,
         reason: str | None = None,
@@ -80,8 +78,7 @@ class AttachmentCommands:
         never in memory as a whole.
         """
         bytes_max = await check_attaching(self.scope, entity_id, entity_type)
-        described = NewFile(file_name, content_type)
-        async with receive_file(self.scope, content, described, bytes_max) as file:
+        async with receive_file(self.scope, content, NewFile(file_name), bytes_max) as file:
             return await attach(
                 self.scope,
                 entity_id,
