@@ -67,7 +67,9 @@ def test_a_list_of_members_loads_neither_the_runtime_nor_the_compiler(
     assert least_cpu_s("members", "list", "--json", url=database_url) < CPU_S_MAX
 
 
-NEVER_OF_A_MEMBER = {"cryptography", "fastapi", "httpx", "jwt", "starlette", "unittest", "uvicorn"}
+NEVER_OF_A_MEMBER = {"cryptography", "fastapi", "httpx", "jwt", "starlette", "unittest", "uvicorn"} | {
+    "assent.runtime.sync_runtime"
+}
 """What a command of a member on an application does not need."""
 
 
