@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from assent.compiler.declarations import CompiledSources, DeclarationKind, kind_of
 from assent.compiler.source import Source
@@ -30,7 +30,6 @@ from assent.runtime.definition_commands import read_declared
 from assent.runtime.event_processor import EventProcessor
 from assent.runtime.extraction import EXTRACT, extraction_task
 from assent.runtime.runtime import Runtime
-from assent.runtime.sync_runtime import SyncRuntime
 from assent.runtime.task_commands import TaskHandle
 from assent.runtime.verb_commands import StepVerbs
 from assent.store.database import Database
@@ -38,6 +37,9 @@ from assent.store.settings import Settings
 from assent.store.table_grants import PRIVILEGES, Privilege
 from assent.tasks.errors import RetryOn
 from assent.tasks.task_type import TaskType, declare
+
+if TYPE_CHECKING:
+    from assent.runtime.sync_runtime import SyncRuntime
 
 A = TypeVar("A", bound=PureAction | AsyncAction)
 O = TypeVar("O", bound=Operation)  # noqa: E741
@@ -363,12 +365,14 @@ class App:
             tasks[EXTRACT] = extraction_task(core)
         return Runtime(core)
 
-    def sync_runtime(self, url: str | None = None, *, settings: Settings | None = None) -> SyncRuntime:
+    def sync_runtime(self, url: str | None = None, *, settings: Settings | None = None) -> "SyncRuntime":
         """Return the application's runtime for threads that block, such as those of Django or Flask.
 
         It connects at the first command, to `url`, else to `ASSENT_DATABASE_URL`, else to a server of our own. Keep
         one for a process; a process that is forked afterwards connects by itself.
         """
+        from assent.runtime.sync_runtime import SyncRuntime  # noqa: PLC0415  few processes block
+
         return SyncRuntime(self.runtime, url, settings)
 
     def event_processor(self, runtime: Runtime) -> EventProcessor:

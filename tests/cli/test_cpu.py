@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
+from assent.model.parse import Declaration
 from assent.store.database import Database
 from tests.cli.desk import ROOT
+from tests.world import found_acme
 
 CPU_S_MAX = 0.6
 """The promise is 0.3 s, and 0.10 to 0.26 s were measured; a busy machine counts more for the same work."""
@@ -63,3 +65,27 @@ def test_a_list_of_members_loads_neither_the_runtime_nor_the_compiler(
     assert found["code"] == 0
     assert not (HEAVY & set(found["loaded"]))  # type: ignore[call-overload]
     assert least_cpu_s("members", "list", "--json", url=database_url) < CPU_S_MAX
+
+
+NEVER_OF_A_MEMBER = {"cryptography", "fastapi", "httpx", "jwt", "starlette", "unittest", "uvicorn"} | {
+    "assent.runtime.sync_runtime"
+}
+"""What a command of a member on an application does not need."""
+
+
+async def test_a_members_command_loads_the_application_and_not_what_serves_or_signs(
+    database: Database, database_url: str
+) -> None:
+    await found_acme(database)
+    found = probe("inbox", "--as", "ann", "--app", "examples.expenses:app", url=database_url)
+    assert found["code"] == 0
+    loaded = {str(name) for name in found["loaded"]}  # type: ignore[attr-defined]
+    assert "assent.runtime.runtime" in loaded
+    assert not (NEVER_OF_A_MEMBER & loaded)
+
+
+def test_no_declaration_has_its_source_parsed_when_it_is_imported() -> None:
+    """It costs each command on an application a tenth of its start; schemas read the sources when they are made."""
+    kinds: list[type[Declaration]] = [Declaration, *Declaration.__subclasses__()]
+    assert len(kinds) > 20
+    assert [kind for kind in kinds if kind.model_config.get("use_attribute_docstrings")] == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from io import BytesIO
@@ -222,6 +223,19 @@ async def test_equal_bytes_in_two_orgs_are_two_files(compliance: Compliance, blo
     document = await globex.create("passport", "c-1")
     await globex.add_version(document.id, content=PDF)
     assert sorted(one.relative_to(blobs.folder).parts[0] for one in kept_files(blobs)) == ["acme", "globex"]
+
+
+@pytest.mark.parametrize("package", ["obstore", "puremagic"])
+async def test_upload_without_the_extra_is_refused_before_a_row_is_written(
+    compliance: Compliance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, package: str
+) -> None:
+    document_id = await new_document(compliance)
+    monkeypatch.setitem(sys.modules, package, None)
+    documents = compliance.by(PORTAL).documents
+    refusal = await refused("BLOBS_UNAVAILABLE", documents.add_version(document_id, content=PDF))
+    assert "assent[files]" in refusal.message
+    assert await rows(compliance.database, "blobs") == []
+    assert caplog.messages == []
 
 
 async def test_an_upload_inside_of_a_callers_transaction_is_refused(compliance: Compliance) -> None:

@@ -99,6 +99,12 @@ COMMANDS: Final = {
     "tasks retry": Given(("tasks", "retry", "{dead_task_id}")),
     "delegations create": Given(("delegations", "create", "carol"), "bob", is_repeatable=False),
     "delegations revoke": Given(("delegations", "revoke", "{delegation_id}")),
+    "attachments remove": Given(
+        ("attachments", "remove", "invoice", "{entity_id}", "{attachment_id}", "--reason", "wrong"), "alice"
+    ),
+    "attachments erase": Given(
+        ("attachments", "erase", "invoice", "{entity_id}", "{attachment_id}", "--reason", "asked to")
+    ),
     "comments add": Given(
         ("comments", "add", "invoice", "{draft_invoice_id}", "fine"), "alice", is_repeatable=False
     ),
@@ -212,10 +218,19 @@ SEVERAL: Final = {
 
 
 READING: Final = {
+    *("attachments list", "attachments download"),
     *("comments list", "questions list", "questions show", "services list"),
     *("inbox", "instances list", "instances show", "definitions list", "doctor", "health", "audit"),
     *("members list", "roles list", "keys list", "secrets list", "events list", "dead-letters list"),
-    *("approvals show", "incidents", "org show", "rules list", "rules show", "rules evaluations"),
+    *(
+        "approvals show",
+        "incidents",
+        "org show",
+        "org partitions",
+        "rules list",
+        "rules show",
+        "rules evaluations",
+    ),
     *("chains list", "chains show", "signing-secrets list"),
     *("tasks list", "tasks show", "tasks log", "delegations list", "forms show"),
     *("entities list", "entities show", "entities versions", "entities diff", "entities audit"),
@@ -231,7 +246,7 @@ WITHOUT_A_DATABASE: Final = {
     *("templates list", "templates show", "templates copy"),
     *("profiles add", "profiles list", "profiles remove", "profiles use"),
 }
-NOT_ONE_TRANSACTION: Final = {"documents upload"}
+NOT_ONE_TRANSACTION: Final = {"documents upload", "attachments add"}
 """The row of a file is committed before its first byte (`tests/documents/test_files.py`)."""
 AS_THEIR_NEIGHBOUR: Final = {"members restore", "roles revoke"}
 """The same function as a command that is tried, with another argument."""

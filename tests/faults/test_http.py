@@ -190,7 +190,7 @@ OF_ACME = (
     ),
 )
 """Acme has what they need; other companies of tests have none of it."""
-NOT_ONE_TRANSACTION = {"upload_document_version", "hand_in_document"}
+NOT_ONE_TRANSACTION = {"upload_document_version", "hand_in_document", "attach_file_to_entity"}
 """An upload commits the row of its file before the first byte: a crash leaves one such row, which a duty deletes
 (`tests/documents/test_files.py`)."""
 CALLS = [*(each for each in _cases() if each.name not in NOT_ONE_TRANSACTION), CALLBACK, LINK, *OF_ACME]

@@ -186,6 +186,8 @@ COMMANDS: dict[str, Operation] = {
     "roles.revoke": _call("roles.revoke", ADAM, "auditor", ["audit:read"]),
     "questions.ask": _by("questions.ask", "request_id", FIN, "Why?"),
     "questions.answer": _by("questions.answer", "question_id", ALICE, "Because."),
+    "attachments.remove": _by("attachments.remove", "entity_id", ALICE, "{attachment_id}", "wrong"),
+    "attachments.erase": _by("attachments.erase", "entity_id", ADAM, "{attachment_id}", "asked to"),
     "comments.add": _by("comments.add", "draft_invoice_id", ALICE, "See page 2."),
     "requirements.solicit": _call("requirements.solicit", ADAM, "c-8", ["passport"]),
     "verbs.run": _call("verbs.run", ADAM, "(requirement.create :subject-entity-id c-8 :doc-type passport)"),
@@ -196,6 +198,8 @@ COMMANDS: dict[str, Operation] = {
     "settings.test_alert": _call("settings.test_alert", ADAM),
 }
 READS = {
+    "partitions.list",
+    *("attachments.list", "attachments.open", "attachments.download"),
     *("comments.list", "documents.download", "documents.link", "documents.open", "questions.get"),
     *("questions.list", "requirements.count", "services.list", "verbs.list"),
     *("audit.search", "definitions.check", "definitions.draw", "definitions.get", "definitions.list"),
@@ -220,6 +224,8 @@ READS = {
 }
 WITHIN = {"requests.push_bundle"}
 """What commands are made of."""
+NOT_ONE_TRANSACTION = {"attachments.add"}
+"""The row of a file is committed before its first byte (`tests/documents/test_attachments.py`)."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -273,5 +279,5 @@ def test_every_command_is_disturbed() -> None:
         if not name.startswith("_")
     }
     tried = {name.partition(" ")[0] for name in COMMANDS}
-    assert found - READS - WITHIN <= tried
-    assert tried | READS | WITHIN <= found
+    assert found - READS - WITHIN - NOT_ONE_TRANSACTION <= tried
+    assert tried | READS | WITHIN | NOT_ONE_TRANSACTION <= found

@@ -86,6 +86,12 @@ entities | list versions | list_entity_versions | entities versions | entities.v
 entities | compare versions | compare_entity_versions | entities diff | entities.compare
 entities | list changes | list_entity_audit | entities audit | entities.audit
 entities | list approvals | list_entity_approvals | instances show | entities.decisions
+attachments | list | list_entity_attachments | attachments list | attachments.list
+attachments | attach a file | attach_file_to_entity | attachments add | attachments.add
+attachments | download a file | download_entity_attachment | attachments download | attachments.open
+attachments | save a file | download_entity_attachment | attachments download | attachments.download
+attachments | remove | remove_entity_attachment | attachments remove | attachments.remove
+attachments | erase | erase_entity_attachment | attachments erase | attachments.erase
 comments | list | list_entity_comments | comments list | comments.list
 comments | add | add_entity_comment | comments add | comments.add
 filters | list | list_filters_of_caller | filters list | filters.list
@@ -186,6 +192,7 @@ org | show with settings | show_org | org show | settings.read
 org | replace settings | save_settings_of_org | org set | settings.save
 org | change settings | change_settings_of_org | org set | settings.change
 org | remove settings | change_settings_of_org | org unset | settings.change
+org | list partitions | list_partitions_of_org | org partitions | partitions.list
 org | post a test alert | post_test_alert | org test-alert | settings.test_alert
 mail templates | list | list_mail_templates_of_org | mail-templates list | mail_templates.list
 mail templates | show | show_mail_template | mail-templates show | mail_templates.get

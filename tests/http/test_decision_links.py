@@ -28,6 +28,7 @@ from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, client_of
 from tests.http.doors import create_app
 from tests.http.test_approvals import asked, submitted
+from tests.http.test_other_orgs import ALICE, attach_row
 from tests.workers import EffectsWorker
 from tests.world import publish_steps, rows
 
@@ -141,6 +142,19 @@ async def test_page_shows_what_is_decided_and_decides_nothing(
     assert page.of("label")[0]["for"] == page.of("textarea")[0]["id"]
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in page.of("meta")
     assert page.of("script") == page.of("style") == page.of("img") == page.of("link") == page.of("a") == []
+
+
+async def test_page_says_how_many_files_are_approved(
+    door: FastAPI, people: People, allowed: Database
+) -> None:
+    async with people("alice") as client:
+        made = (await client.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
+        await attach_row(allowed, app, "invoice", made["id"], ALICE)
+        moved = (await client.post(f"/api/entities/invoice/{made['id']}/transitions/submit")).json()
+    request_id = moved["instance"]["steps"][0]["request_id"]
+    page = ParsedPage((await get(door, await path_for(allowed, request_id, "fin"))).text)
+    assert "Attachments 1" in page.text
+    assert "_attachments" not in page.text
 
 
 async def test_page_is_for_nobody_elses_frame_cache_referrer_or_index(

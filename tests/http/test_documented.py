@@ -24,6 +24,7 @@ from tests.http.callers import (
 )
 from tests.http.doors import create_app
 from tests.http.route_table import DOCUMENT
+from tests.http.test_other_orgs import ALICE, attach_row
 from tests.postgres import START, past_the_guards
 from tests.rows import insert, insert_document_version
 from tests.runtime.definitions import tamper
@@ -42,6 +43,8 @@ BODIES = {
     "change_entity": {"data": {}},
     "decide_approval": {"answer": "approved"},
     "add_entity_comment": {"text": "Is it right?"},
+    "remove_entity_attachment": {"reason": "the wrong one"},
+    "erase_entity_attachment": {"reason": "asked for"},
     "ask_question": {"text": "Which project is this for?"},
     "answer_question": {"text": "For the new office."},
     "reassign_approval": {"from_user": "bob", "to_user": "max"},
@@ -107,6 +110,7 @@ NAMES = {
 IDS = (
     "instance_id",
     "entity_id",
+    "attachment_id",
     "request_id",
     "question_id",
     "step_id",
@@ -125,7 +129,11 @@ CALLBACK = "push_result_by_callback"
 
 BY_LINK = {"download_by_link", "show_asked_uploads", "hand_in_document"}
 """They have a token of their own too."""
-TRIED_ELSEWHERE = {"show_metrics", "upload_document_version", "download_document_version"} | BY_LINK
+OF_FILES = {"upload_document_version", "download_document_version"} | {
+    "attach_file_to_entity",
+    "download_entity_attachment",
+}
+TRIED_ELSEWHERE = {"show_metrics"} | OF_FILES | BY_LINK
 """Metrics are off unless the settings say otherwise; `test_operations` has their statuses. Those of files are in
 `tests/documents`, where there are some."""
 
@@ -252,8 +260,11 @@ async def ended(people, furnished) -> dict[str, str]:
     """An instance, a locked entity and a request about which nothing more can be done."""
     async with people("alice") as client:
         created = (await client.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
+        erased = {"status": "deleted", "deleted_at": START}
+        attachment_id = await attach_row(furnished, app, "invoice", created["id"], ALICE, **erased)
         moved = (await client.post(f"/api/entities/invoice/{created['id']}/transitions/submit")).json()
     found = {
+        "attachment_id": attachment_id,
         "entity_type": "invoice",
         "entity_id": created["id"],
         "instance_id": moved["instance"]["id"],
@@ -334,6 +345,7 @@ USERS = {
         }
         & set(operation["tags"])
     },
+    "erase_entity_attachment": "adam",
 }
 ELSEWHERE = {
     "create_requirement",

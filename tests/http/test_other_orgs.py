@@ -7,7 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE
+from assent.model.actor import Actor
+from assent.model.mutation import Command
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE, app
 from tests.http.callers import client_of, problem
 from tests.http.route_table import ROUTES
 from tests.rows import insert, insert_effect, insert_version_with_file
@@ -46,6 +48,11 @@ CASES = {
     "claim_approval": ("fin", {}, {}),
     "list_entity_comments": ("alice", None, {}),
     "add_entity_comment": ("alice", {"text": "mine now"}, {}),
+    "list_entity_attachments": ("alice", None, {}),
+    "attach_file_to_entity": ("alice", {"as": "a file"}, {}),
+    "download_entity_attachment": ("alice", None, {}),
+    "remove_entity_attachment": ("alice", {"reason": "mine now"}, {}),
+    "erase_entity_attachment": ("adam", {"reason": "mine now"}, {}),
     "list_approval_questions": ("fin", None, {}),
     "ask_question": ("fin", {"text": "mine now"}, {}),
     "show_approval_question": ("alice", None, {}),
@@ -114,6 +121,7 @@ CASES = {
 }
 """Who tries it — somebody whom the same request in their own org is granted to — with which body and headers."""
 
+ALICE = Actor("alice", roles={"clerk"})
 SECRET_OF_OURS = {"value": "kT8vw-2fQ9xL", "hosts": ["erp.example"]}
 
 NOTHING_TO_NAME = {
@@ -172,6 +180,7 @@ NOTHING_TO_NAME = {
     "show_preferences",
     "change_preferences_of_caller",
     "show_org",
+    "list_partitions_of_org",
     "save_settings_of_org",
     "change_settings_of_org",
     "list_rules_of_org",
@@ -208,6 +217,16 @@ async def theirs(people, furnished) -> dict[str, str]:
     return await settle_acme(people, furnished)
 
 
+async def attach_row(database, application, entity_type, entity_id, who, **blob) -> str:
+    """Attach a file whose bytes are nowhere; return its id."""
+    async with database.transaction(None) as connection:
+        row = await insert(connection, "blobs", org_id="acme", entity_id=UUID(entity_id), **blob)
+    change = {str(row["id"]): row["sha256"]}
+    command = Command("acme", f"{entity_type}.update", who, {}, UUID(entity_id), attachments=change)
+    await application.runtime(database).core.kernel.mutate(command)
+    return str(row["id"])
+
+
 async def settle_acme(people, furnished) -> dict[str, str]:
     """Give acme an invoice that waits for approval, and some of everything else; return the parts of their paths."""
     async with people("alice") as client:
@@ -217,6 +236,7 @@ async def settle_acme(people, furnished) -> dict[str, str]:
             json={"data": {"grand_total": 2}},
             headers={"If-Match": "*"},
         )
+        attachment_id = await attach_row(furnished, app, "invoice", created["id"], ALICE)
         moved = (await client.post(f"/api/entities/invoice/{created['id']}/transitions/submit")).json()
     request_id = moved["instance"]["steps"][0]["request_id"]
     async with people("fin") as client:
@@ -226,6 +246,7 @@ async def settle_acme(people, furnished) -> dict[str, str]:
         "entity_type": "invoice",
         "filter_of": "invoice",
         "entity_id": created["id"],
+        "attachment_id": attachment_id,
         "instance_id": moved["instance"]["id"],
         "request_id": request_id,
         "verb": "update",
@@ -360,7 +381,7 @@ async def test_ids_of_another_org_are_free_for_ones_own(people, theirs):
         mine = await client.post("/api/entities/invoice", json=body)
         assert (mine.status_code, mine.json()["version"]) == (201, 1)
     async with people("alice") as client:
-        assert (await client.get(f"/api/entities/invoice/{theirs['entity_id']}")).json()["version"] == 3
+        assert (await client.get(f"/api/entities/invoice/{theirs['entity_id']}")).json()["version"] == 4
         assert UUID(theirs["entity_id"])
 
 

@@ -21,7 +21,8 @@ from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
-from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ask, everything
+from tests.http.test_other_orgs import ALICE, CASES, NOTHING_TO_NAME, ask, attach_row, everything
+from tests.postgres import START
 from tests.rows import insert, insert_effect, insert_event, insert_version_with_file
 from tests.world import drain, rows
 
@@ -114,6 +115,7 @@ async def theirs(people, furnished) -> dict[str, str]:
         created = (await client.post("/api/entities/invoice", json={"data": data})).json()
         place = f"/api/entities/invoice/{created['id']}"
         await client.patch(place, json={"data": {"grand_total": 2}}, headers={"If-Match": "*"})
+        attachment_id = await attach_row(furnished, app, "invoice", created["id"], ALICE, file_name=MARK)
         moved = (await client.post(f"{place}/transitions/submit")).json()
         survey = (await client.post("/api/flows/survey/start", json={"order": MARK})).json()
         await client.put(f"/api/forms/{survey['steps'][0]['step_id']}/draft", json={"data": {"note": MARK}})
@@ -147,6 +149,7 @@ async def theirs(people, furnished) -> dict[str, str]:
     return {
         "entity_type": "invoice",
         "entity_id": created["id"],
+        "attachment_id": attachment_id,
         "instance_id": moved["instance"]["id"],
         "request_id": request_id,
         "question_id": question.json()["id"],
@@ -199,6 +202,38 @@ async def test_no_list_stream_count_or_page_of_health_has_another_partitions(peo
             answer = await client.get(path)
         assert MARK not in answer.text, route.name
         assert not [found for found in ids_of(theirs) if found in answer.text], route.name
+
+
+async def test_partitions_of_an_org_are_listed_page_by_page(people, furnished):
+    places = {
+        "documents": {},
+        "document_requirements": {},
+        "workflow_instances": {},
+        "api_keys": {"user_id": "alice"},
+    }
+    async with furnished.transaction(None) as connection:
+        for number, (table, about) in enumerate(places.items()):
+            for _ in range(3):
+                await insert(connection, table, org_id="acme", partition_id=f"p{number}", **about)
+        await insert(connection, "documents", org_id="globex", partition_id="theirs")
+        revoked = {"partition_id": "left", "revoked_at": START, "user_id": "alice"}
+        await insert(connection, "api_keys", org_id="acme", **revoked)
+    for number in (4, 5, 0):
+        async with people("alice", partition_id=f"p{number}") as client:
+            for kind, data in (("expense", {"title": "Taxi", "total": 1}), ("invoice", INVOICE_DATA)):
+                assert (await client.post(f"/api/entities/{kind}", json={"data": data})).is_success
+    seen, cursor = [], None
+    async with people("adam") as client:
+        while cursor is not None or not seen:
+            more = {} if cursor is None else {"cursor": cursor}
+            page = (await client.get("/api/org/partitions", params={"limit": 4, **more})).json()
+            seen += [[item["partition_id"] for item in page["items"]]]
+            cursor = page["next"]
+    assert seen == [["p0", "p1", "p2", "p3"], ["p4", "p5"]]
+    async with people("adam", partition_id="p4") as client:
+        assert (await client.get("/api/org/partitions")).json()["items"] == [{"partition_id": "p4"}]
+    async with people("olga") as client:
+        assert problem(await client.get("/api/org/partitions"), 403)["code"] == "POLICY_DENIED"
 
 
 async def test_lists_have_ones_own_partition(people, theirs):
@@ -513,6 +548,7 @@ ARGUMENTS = {
     "name": "cancel",
     "reason": "enough",
     "second": 1,
+    "content": b"file",
     "doc_types": ["passport"],
     "message": "out of paper",
     "source": "python",
@@ -565,7 +601,8 @@ async def code_of(attempt) -> str | None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_python_finds_nothing_of_another_partition(furnished, theirs, method, tmp_path):
+async def test_python_finds_nothing_of_another_partition(furnished, theirs, method, tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSENT_BLOBS", tmp_path.joinpath("files").as_uri())
     noun, _, name = method.partition(".")
     ids = theirs | ({"request_id": theirs["asked_id"]} if noun == "requests" else {})
     able = Actor("fin", roles=frozenset({"clerk", "finance_manager"}), capabilities=frozenset({"*"}))
@@ -576,7 +613,10 @@ async def test_python_finds_nothing_of_another_partition(furnished, theirs, meth
         given = {one.name for one in taken if one.default is one.empty or one.name in ALWAYS_GIVEN}
         arguments = ARGUMENTS | {"path": tmp_path / f"of {partition}"}
         return command(
-            **{one: UUID(ids[one]) if one in (*NAMED, "version_id") else arguments[one] for one in given}
+            **{
+                one: UUID(ids[one]) if one in (*NAMED, "version_id", "attachment_id") else arguments[one]
+                for one in given
+            }
         )
 
     before = await everything(furnished)

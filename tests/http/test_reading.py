@@ -38,7 +38,7 @@ from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
 from tests.http.route_table import ROUTES
-from tests.http.test_other_orgs import CASES
+from tests.http.test_other_orgs import CASES, attach_row
 from tests.rows import insert, insert_version_with_file
 from tests.world import rows
 
@@ -78,6 +78,7 @@ READS = {
         "list_entity_audit": "mia",
         "list_instance_approvals": "mia",
         "list_entity_comments": "mia",
+        "list_entity_attachments": "mia",
         "list_approval_questions": "fin",
         "show_approval_question": "mia",
         "show_approval": "fin",
@@ -119,11 +120,14 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
             entity = (await client.post("/api/entities/memo", json={"data": {"title": MARK}})).json()
             place = f"/api/entities/memo/{entity['id']}"
             await client.patch(place, json={"data": {"pages": 2}}, headers={"If-Match": "*"})
+            mia = Actor("mia", roles=frozenset({"manager"}))
+            attached = await attach_row(furnished, app, "memo", entity["id"], mia, file_name=MARK)
             moved = await client.post(f"{place}/transitions/submit")
             assert moved.status_code == 200, moved.text
             instance = moved.json()["instance"]
     else:
         entity = {"id": "01890a5d-ac96-774b-bcce-b302099a8057"}
+        attached = entity["id"]
         async with hidden("alice") as client:
             started = await client.post(f"/api/flows/{kind}/start", json={"secret": MARK})
             assert started.status_code == 201, started.text
@@ -156,6 +160,7 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
         "flow": "diary",
         "entity_type": "memo",
         "entity_id": entity["id"],
+        "attachment_id": attached,
         "instance_id": instance["id"],
         "request_id": steps["sign"]["request_id"],
         "question_id": question.json()["id"],
@@ -469,6 +474,7 @@ async def test_a_kept_answer_is_shown_only_while_its_caller_may_read_it(hidden, 
 
 MADE_IN = {
     "ApprovalBody": {"approvals.py", "instances.py"},
+    "AttachmentBody": {"attachments.py"},
     "CommentBody": {"comments.py"},
     "DecidedBody": {"approvals.py"},
     "Descriptor": {"instances.py"},

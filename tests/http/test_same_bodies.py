@@ -81,6 +81,13 @@ BY_COMMAND = {
     *("instances stuck", "instances reenqueue"),
     *("entities create", "entities show", "entities change", "entities act", "entities transition"),
     *("filters show", "filters save", "filters delete"),
+    *(
+        "attachments list",
+        "attachments add",
+        "attachments download",
+        "attachments remove",
+        "attachments erase",
+    ),
     *("comments add", "questions show", "questions ask", "questions answer"),
     *("entities diff", "entities count", "entities indexes"),
     *("tasks submit", "tasks show", "tasks cancel", "tasks retry"),
@@ -102,6 +109,7 @@ BY_COMMAND = {
     *("definitions show", "definitions compare", "definitions archive", "definitions rollback"),
     *(
         "org show",
+        "org partitions",
         "org set",
         "org unset",
         "rules show",
@@ -509,6 +517,30 @@ async def test_an_approval_is_the_same_after_every_command(world: BothDoors) -> 
         assert done == {"request": await world.http("bob", "GET", path), "instance": await world.started()}
 
 
+async def test_an_attachment_is_the_same_after_every_command(
+    world: BothDoors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSENT_BLOBS", tmp_path.joinpath("files").as_uri())
+    made = await world.http("alice", "POST", "/api/entities/expense", {"data": {"title": "Taxi", "total": 1}})
+    path, named = f"/api/entities/expense/{made['id']}", ("expense", made["id"])
+    file, out = tmp_path / "taxi.txt", tmp_path / "out.txt"
+    file.write_text("12.50", encoding="utf-8")
+    added = await world.desk.json("attachments", "add", *named, file, "--reason", "proof", user="alice")
+    listed = await world.desk.json("attachments", "list", *named, user="alice")
+    assert listed == await world.http("alice", "GET", f"{path}/attachments")
+    assert listed == {"items": [added], "next": None}
+    shown = await world.http("alice", "GET", path)
+    assert (shown["version"], shown["attachments"]) == (2, {added["id"]: added["sha256"]})
+    saved = await world.desk.json("attachments", "download", *named, added["id"], "--out", out, user="alice")
+    assert (saved["sha256"], out.read_text(encoding="utf-8")) == (added["sha256"], "12.50")
+    why = ("--reason", "the wrong one")
+    removed = await world.desk.json("attachments", "remove", *named, added["id"], *why, user="alice")
+    assert removed == await world.http("alice", "GET", path)
+    assert (removed["version"], removed["attachments"]) == (3, {})
+    erased = await world.desk.json("attachments", "erase", *named, added["id"], *why, user="adam")
+    assert erased == {**added, "file_name": None, "is_erased": True}
+
+
 async def test_a_comment_and_a_question_are_the_same_after_every_command(world: BothDoors) -> None:
     made = await world.http("alice", "POST", "/api/entities/expense", {"data": {"title": "Taxi", "total": 1}})
     added = await world.desk.json("comments", "add", "expense", made["id"], "fine, @bob?", user="alice")
@@ -570,6 +602,8 @@ async def test_settings_rules_chains_and_signing_secrets_are_the_same(
         shown = await desk.json("org", *words)
         assert shown == await world.http("adam", "GET", "/api/org")
     assert shown["settings"]["levels"] == [1, 2]
+    partitions = await desk.json("org", "partitions")
+    assert partitions == await world.http("adam", "GET", "/api/org/partitions") == {"items": [], "next": None}
     rule = tmp_path / "rule.yaml"
     named = {**NOTICED, "entity_type": "expense", "name": "odd"}
     rule.write_text(json.dumps({**named, "condition": "entity.total > org.cap"}), encoding="utf-8")

@@ -59,6 +59,7 @@ class Newcomer:
             "ASSENT_APP": "shop:app",
             "ASSENT_ORG": "acme",
             "ASSENT_USER": "olga",
+            "ASSENT_BLOBS": (self.folder / "files").as_uri(),
         }
 
     def assent(self, *arguments: str, code: int = 0) -> str:
@@ -172,6 +173,9 @@ def an_entity_is_denied_by_the_rule_then_bought_and_its_webhook_repaired(
     created = api.post("/api/entities/equipment", json={"data": {"title": "Crane", "price": 200_000}})
     assert created.status_code == 201, created.text
     path = f"/api/entities/equipment/{created.json()['id']}"
+    offer = newcomer.folder / "offer.txt"
+    offer.write_text("one crane")
+    newcomer.assent("attachments", "add", "equipment", created.json()["id"], str(offer), "--as", "ann")
     denied = api.post(f"{path}/transitions/submit", json={})
     assert (denied.status_code, denied.json()["code"]) == (403, "RULE_DENIED")
     assert "over the budget" in denied.text
@@ -180,6 +184,11 @@ def an_entity_is_denied_by_the_rule_then_bought_and_its_webhook_repaired(
     assert submitted.status_code == 200, submitted.text
     receiver.will(ReceiverReply(404))
     (item,) = newcomer.ask("inbox", "--as", "bob")["items"]
+    (file,) = newcomer.ask("approvals", "show", item["request_id"], "--as", "bob")["attachments"]
+    copy = newcomer.folder / "copy.txt"
+    named = ("equipment", item["entity_id"], file, "--out", str(copy))
+    newcomer.assent("attachments", "download", *named, "--as", "bob")
+    assert copy.read_text() == "one crane"
     question = newcomer.ask("questions", "ask", item["request_id"], "New, or used?", "--as", "bob")
     newcomer.assent("questions", "answer", question["id"], "New.", "--as", "ann")
     newcomer.assent("comments", "add", "equipment", item["entity_id"], "@ann thank you", "--as", "bob")

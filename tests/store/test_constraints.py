@@ -509,6 +509,7 @@ FOREIGN_KEYS = [
     ("document_belongs_to_another", insert_document, {"parent_id": NOBODY}),
     ("document_is_for_a_requirement", insert_document, {"requirement_id": NOBODY}),
     ("version_is_of_a_document", insert_document_version, {"document_id": NOBODY}),
+    ("attachment_is_of_an_entity", insert_blob, {"entity_id": NOBODY}),
     ("version_has_a_file", insert_document_version, {"blob_id": NOBODY}),
     ("upload_link_is_for_a_request", insert_upload_link, {"request_id": NOBODY}),
 ]

@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -58,7 +59,8 @@ async def test_healthy_database_has_no_findings(connection: Connection) -> None:
 
 
 async def test_command_says_that_all_is_well_and_ends_with_zero(live: Database) -> None:
-    said = doctor(live.url, ASSENT_SMTP_HOST="mail.example", ASSENT_SMTP_SENDER="assent@acme.example")
+    mail = {"ASSENT_SMTP_HOST": "mail.example", "ASSENT_SMTP_SENDER": "assent@acme.example"}
+    said = doctor(live.url, **mail)
     assert (said.returncode, said.stderr) == (0, "")
     assert (
         said.stdout == "-- all is well: roles, grants, schema, extensions, clock, pool, partitions, timers\n"
@@ -69,6 +71,14 @@ async def test_missing_mail_server_is_a_note_and_no_finding(live: Database) -> N
     said = json.loads(doctor(live.url, "--json", ASSENT_SMTP_HOST="mail.example").stdout)
     assert said["healthy"]
     assert "ASSENT_SMTP_SENDER" in said["notes"][-1]
+
+
+async def test_files_on_this_machine_alone_are_a_note_and_no_finding(live: Database, tmp_path: Path) -> None:
+    here = {"ASSENT_BLOBS": "", "ASSENT_DATA_DIR": str(tmp_path / "data")}
+    said = json.loads(doctor(live.url, "--json", **here).stdout)
+    assert said["healthy"]
+    (note,) = [note for note in said["notes"] if "ASSENT_BLOBS" in note]
+    assert str(tmp_path / "data-files") in note
 
 
 def test_database_without_the_schema_is_sent_to_migrate(empty_database_url: str) -> None:

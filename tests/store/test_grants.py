@@ -81,7 +81,7 @@ MAY = {
     "blobs": APPEND
     | {
         "DELETE",
-        "UPDATE delete_at delete_error deleted_at deletions file_name found_type sha256 size_bytes status",
+        "UPDATE delete_at delete_error deleted_at deletions entity_id file_name found_type sha256 size_bytes status",
     },
     "upload_links": APPEND | {"UPDATE revoked_at revoked_by"},
     "document_events": APPEND,

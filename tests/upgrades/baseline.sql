@@ -279,10 +279,10 @@ BEGIN
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(commands) c) AS asked (org);
   PERFORM FROM jsonb_array_elements(commands) c
     WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task', 'document', 'requirement',
-                                                'comment', 'question', 'verb'), true);
+                                                'attachment', 'comment', 'question', 'verb'), true);
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'AS002',
-      MESSAGE = 'commands are to instances, events, effects, results, tasks, documents, requirements, comments and questions',
+      MESSAGE = 'commands are to instances, events, effects, results, tasks, documents, requirements, attachments, comments and questions',
       HINT = 'What is administered is noted by the database itself.';
   END IF;
   INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
@@ -1437,6 +1437,7 @@ CREATE TABLE assent.workflow_instances (
 CREATE UNIQUE INDEX one_active_instance_per_entity ON assent.workflow_instances (org_id, entity_type, entity_id)
   WHERE status IN ('running', 'paused');
 CREATE INDEX instances_by_entity ON assent.workflow_instances (org_id, entity_type, entity_id);
+CREATE INDEX instances_by_partition ON assent.workflow_instances (org_id, partition_id) WHERE partition_id IS NOT NULL;
 CREATE INDEX instances_by_status ON assent.workflow_instances (org_id, status, updated_at);
 -- A page of some statuses is read status by status, newest first.
 CREATE INDEX instances_in_status ON assent.workflow_instances (org_id, status, id);
@@ -3177,6 +3178,7 @@ CREATE TABLE assent.document_requirements (
 );
 CREATE INDEX requirements_open ON assent.document_requirements (org_id, instance_id) WHERE status NOT IN ('verified', 'waived');
 CREATE INDEX requirements_by_subject ON assent.document_requirements (org_id, subject, doc_type);
+CREATE INDEX requirements_by_partition ON assent.document_requirements (org_id, partition_id) WHERE partition_id IS NOT NULL;
 CREATE INDEX requirements_by_request ON assent.document_requirements (org_id, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX requirements_by_version ON assent.document_requirements (org_id, version_id) WHERE version_id IS NOT NULL;
 CREATE INDEX requirements_by_status ON assent.document_requirements (org_id, status, id);
@@ -3236,6 +3238,7 @@ CREATE TABLE assent.documents (
   CONSTRAINT document_source_ref_is_short CHECK (length(source_ref) BETWEEN 1 AND 500)
 );
 CREATE INDEX documents_by_subject ON assent.documents (org_id, subject, document_type, id);
+CREATE INDEX documents_by_partition ON assent.documents (org_id, partition_id) WHERE partition_id IS NOT NULL;
 CREATE INDEX documents_by_requirement ON assent.documents (org_id, requirement_id) WHERE requirement_id IS NOT NULL;
 CREATE TRIGGER documents_are_append_only BEFORE UPDATE OR DELETE ON assent.documents
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
@@ -3245,7 +3248,8 @@ SELECT assent.guard_by_org('assent.documents');
 GRANT SELECT, INSERT ON assent.documents TO assent_engine;
 
 -- The bytes of a file, in the store that ASSENT_BLOBS names, under the key `<org>/<two last digits>/<id>`. The row is there before
--- the first byte and after the last, so that bytes that no version refers to are found by their rows, not in the store.
+-- the first byte and after the last, so that bytes that nothing refers to are found by their rows, not in the store. A file is of
+-- one version of a document, or was attached to one entity; which versions of the entity have it is in their data.
 CREATE TABLE assent.blobs (
   org_id        text        NOT NULL,
   id            uuid        NOT NULL,
@@ -3255,6 +3259,7 @@ CREATE TABLE assent.blobs (
   size_bytes    bigint,
   sha256        text,
   link_key      text        NOT NULL,               -- signs the links to it
+  entity_id     uuid,                               -- the entity that it was attached to; null for a version's
   created_at    timestamptz NOT NULL DEFAULT assent.now(),
   created_by    text        NOT NULL,
   deletions     integer     NOT NULL DEFAULT 0,     -- attempts to delete its bytes
@@ -3263,6 +3268,7 @@ CREATE TABLE assent.blobs (
   deleted_at    timestamptz,                        -- when its bytes were gone
   CONSTRAINT blobs_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT blob_status_is_known CHECK (status IN ('uploading', 'kept', 'deleting', 'deleted')),
+  CONSTRAINT attachment_is_of_an_entity FOREIGN KEY (org_id, entity_id) REFERENCES assent.entities (org_id, id),
   CONSTRAINT kept_blob_is_described
     CHECK (status <> 'kept' OR (size_bytes IS NOT NULL AND sha256 IS NOT NULL AND found_type IS NOT NULL)),
   CONSTRAINT blob_is_not_empty CHECK (size_bytes >= 1),
@@ -3281,7 +3287,7 @@ CREATE TRIGGER blobs_are_never_emptied BEFORE TRUNCATE ON assent.blobs
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
 SELECT assent.guard_by_org('assent.blobs');
 GRANT SELECT, INSERT, DELETE,
-      UPDATE (status, file_name, found_type, size_bytes, sha256, deletions, delete_at, delete_error, deleted_at)
+      UPDATE (status, file_name, found_type, size_bytes, sha256, entity_id, deletions, delete_at, delete_error, deleted_at)
   ON assent.blobs TO assent_engine;
 
 -- One submission of a document, and its review.

@@ -19,7 +19,17 @@ from assent.store.rows import Row
 _SQL: Final = load_queries("assent.audit", "audit.sql")
 
 SubjectKind = Literal[
-    "instance", "event", "effect", "result", "task", "document", "requirement", "comment", "question", "verb"
+    "instance",
+    "event",
+    "effect",
+    "result",
+    "task",
+    "document",
+    "requirement",
+    "attachment",
+    "comment",
+    "question",
+    "verb",
 ]
 
 

@@ -22,6 +22,17 @@ class OrgBody(ResponseModel):
     )
 
 
+class PartitionBody(ResponseModel):
+    """A partition of an org."""
+
+    partition_id: str = Field(examples=["north"])
+
+    @classmethod
+    def of_name(cls, name: str) -> "PartitionBody":
+        """Return the body of a partition."""
+        return cls(partition_id=name)
+
+
 class ServiceBody(ResponseModel):
     """A service that steps may call."""
 

@@ -11,12 +11,14 @@ from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data, Page, ResponseModel
 from assent.bodies.problems import FieldProblem
 from assent.model.contract import EditWindow
+from assent.model.mutation import without_attachments
 from assent.people.inbox import Bucket, InboxKind
 from assent.runtime.readers import InstanceDetails, WaitingPlace
 from assent.runtime.views import StepItem
 from assent.store.rows import Row
 
 _ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
+_SHA256: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 _DATA: Final = {"number": "2026-17", "grand_total": 120000}
 
 
@@ -260,6 +262,7 @@ class ApprovalBody(ResponseModel):
     entity_id: UUID | None = None
     entity_version: int = Field(0, description="The one version that is to be approved.")
     snapshot: Data | None = Field(None, description="The content of that version.")
+    attachments: dict[UUID, str] = Field({}, description="Its files at that version, id → SHA-256.")
     snapshot_state: str | None = None
     groups: list[GroupBody]
     seats: list[SeatBody]
@@ -270,8 +273,11 @@ class ApprovalBody(ResponseModel):
     def of_details(cls, details: ApprovalDetails) -> "ApprovalBody":
         """Return the body of a request with the content of its version."""
         found = cls.of(details.request)
-        snapshot = dict(details.snapshot) if details.snapshot is not None else None
-        return found.model_copy(update={"snapshot": snapshot, "snapshot_state": details.state})
+        data, attachments = without_attachments(details.snapshot or {})
+        snapshot = dict(data) if details.snapshot is not None else None
+        files = {UUID(one): sha256 for one, sha256 in attachments.items()}
+        about = {"snapshot": snapshot, "attachments": files, "snapshot_state": details.state}
+        return found.model_copy(update=about)
 
 
 class DecidedBody(ResponseModel):
@@ -345,6 +351,9 @@ class EntityBody(ResponseModel):
     state: str = Field(examples=["draft"])
     version: int
     data: Data = Field(examples=[_DATA])
+    attachments: dict[UUID, str] = Field(
+        {}, description="Its files, id → SHA-256: a part of its content.", examples=[{_ID: _SHA256}]
+    )
     edit_window: EditWindow = Field(description="The effect of an edit now.")
     contract_version: int
     partition_id: str | None = None
@@ -395,6 +404,7 @@ class VersionBody(ResponseModel):
     version: int
     state: str
     data: Data
+    attachments: dict[UUID, str] = Field({}, description="Its files, id → SHA-256.")
     created_at: datetime
     created_by: str
 

@@ -11,6 +11,7 @@ from assent.cli.options import JsonOption, OptionalAppOption, load_app
 from assent.cli.output import console, print_json, safe
 
 if TYPE_CHECKING:
+    from assent.documents.blobs import BlobSettings
     from assent.store.checkup import Checkup
     from assent.store.table_grants import TableGrants
 
@@ -72,6 +73,7 @@ def _print_part(heading: str, statements: Sequence[str]) -> None:
 
 
 async def _examine(grants: "TableGrants") -> "Checkup":
+    from assent.documents.blobs import BlobSettings
     from assent.effects.settings import SmtpSettings
     from assent.store.checkup import Finding, PoolUse, examine_database, examine_notifications
     from assent.store.database import Database
@@ -96,4 +98,17 @@ async def _examine(grants: "TableGrants") -> "Checkup":
         found = replace(found, findings=[*found.findings, *deaf, *unread])
     finally:
         await database.close()
-    return found if smtp.is_complete else replace(found, notes=[*found.notes, NO_MAIL_SERVER_NOTE])
+    notes = [*found.notes, *_notes_about_files(BlobSettings())]
+    return replace(found, notes=notes if smtp.is_complete else [*notes, NO_MAIL_SERVER_NOTE])
+
+
+def _notes_about_files(settings: "BlobSettings") -> list[str]:
+    """Return a note where the database may be of several machines, and files are of this one."""
+    from assent.store.settings import Settings
+
+    if settings.blobs is not None or Settings().database_url is None:
+        return []
+    return [
+        f"no store of files is named here: they are kept in {settings.place}, which other machines do not see; "
+        "set ASSENT_BLOBS for servers and workers"
+    ]

@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assent.bodies.documents import CreatedDocument, CreatedVersion, DocumentDetailsBody, FileLinkBody
+    from assent.runtime.file_commands import OpenedFile
 
 app = typer.Typer(no_args_is_help=True, help="Documents: create, list, show, verify, reject and erase them.")
 
 DocumentArgument = Annotated[UUID, typer.Argument(metavar="ID", help="The document, by its whole id.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file.")]
+FileNameOption = Annotated[str | None, typer.Option("--name", help="Its name; by default that of the file.")]
+ContentTypeOption = Annotated[str | None, typer.Option("--content-type")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="Where it is written; by default under its own name, here.")
+]
 VersionArgument = Annotated[UUID, typer.Argument(metavar="VERSION", help="The version, by its whole id.")]
 DayOption = Annotated[datetime | None, typer.Option("--valid-to", formats=["%Y-%m-%d"], help="The last day.")]
 ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why, for colleagues.")]
@@ -93,18 +100,15 @@ def add_version(  # noqa: PLR0913, PLR0917
 def upload(  # noqa: PLR0913, PLR0917
     who: ActorOptions,
     document: DocumentArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file.")],
-    name: Annotated[str | None, typer.Option("--name", help="Its name; by default that of the file.")] = None,
-    content_type: Annotated[str | None, typer.Option("--content-type")] = None,
+    file: FileArgument,
+    name: FileNameOption = None,
+    content_type: ContentTypeOption = None,
     valid_to: DayOption = None,
 ) -> None:
     """Hand in a file as the next version of a document. Takes `documents:write`."""
-    from mimetypes import guess_type
-
     from assent.cli.output import print_change
 
-    called, day = name or file.name, valid_to.date() if valid_to else None
-    kind = content_type or guess_type(called)[0] or "application/octet-stream"
+    (called, kind), day = described(file, name, content_type), valid_to.date() if valid_to else None
 
     async def work(session: ActorSession) -> "CreatedVersion":
         from assent.bodies.documents import CreatedVersion
@@ -119,17 +123,34 @@ def upload(  # noqa: PLR0913, PLR0917
     print_change(made, f"version {made.version_no}, {made.cargo}", json=who.json)
 
 
+def described(file: Path, name: str | None, content_type: str | None) -> tuple[str, str]:
+    """Return the name and the type of a file, as they were given or as the file is called."""
+    from mimetypes import guess_type
+
+    called = name or file.name
+    return called, content_type or guess_type(called)[0] or "application/octet-stream"
+
+
 @app.command()
 @by_member
 def download(
     who: ActorOptions,
     document: DocumentArgument,
     version: VersionArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where it is written; by default under its own name, here.")
-    ] = None,
+    out: OutOption = None,
 ) -> None:
     """Save the file of a version. A file that is there already is not overwritten. Takes `documents:read`."""
+    route = get("documents", document, "versions", version, "content")
+    save_file(who, route, lambda session: session.commands.documents.open(document, version), out)
+
+
+def save_file(
+    who: ActorOptions,
+    route: ServerCall,
+    opening: "Callable[[ActorSession], Awaitable[OpenedFile]]",
+    out: Path | None,
+) -> None:
+    """Write a file to a path that is not there yet, and print where; refuse one that is there already."""
     from assent.cli.output import print_change
 
     def saved(path: Path, size_bytes: int, sha256: str) -> str:
@@ -137,13 +158,13 @@ def download(
 
     def save(server: Server) -> Any:
         try:
-            found = server.save(get("documents", document, "versions", version, "content"), out)
+            found = server.save(route, out)
         except FileExistsError as error:
             raise _exists(error) from None
         return seen(saved(found.path, found.size_bytes, found.sha256))
 
     async def work(session: ActorSession) -> str:
-        opened = await session.commands.documents.open(document, version)
+        opened = await opening(session)
         target = out or Path(opened.name)
         try:
             await opened.save(target)

@@ -244,7 +244,7 @@ def indexes(who: ActorOptions, entity_type: TypeArgument) -> None:
 def show(who: ActorOptions, entity_type: TypeArgument, entity: EntityArgument) -> None:
     """Show an entity with its content. `assent instances show` shows its workflow."""
     from assent.cli.instance_page import entity_line
-    from assent.cli.output import console, one_line, print_body, safe
+    from assent.cli.output import console, counted, one_line, print_body, safe
 
     async def work(session: ActorSession) -> "EntityBody":
         from assent.bodies.instances import EntityBody
@@ -263,6 +263,9 @@ def show(who: ActorOptions, entity_type: TypeArgument, entity: EntityArgument) -
     out.print(entity_line(found))
     for name, value in found.data.items():
         out.print(f"  {safe(name)}: {safe(one_line(_text(value)))}")
+    if found.attachments:
+        listed = f"assent attachments list {found.type} {found.id}"
+        out.print(f"  {counted(len(found.attachments), 'attachment')}: {listed}", style="dim")
 
 
 @app.command()
@@ -364,7 +367,7 @@ def transition(  # noqa: PLR0913, PLR0917
 
         moved, view = await session.write(move)
         written.append(moved)
-        if not _is_readable(session, entity_type):
+        if not is_readable(session, entity_type):
             return None
         instance = InstanceBody.of(view) if view is not None else None
         return TransitionBody(entity=EntityBody.of(moved), instance=instance)
@@ -494,7 +497,7 @@ def _write(
 
         entity = (await work(session)).entity
         written.append(entity)
-        return EntityBody.of(entity) if _is_readable(session, entity.type) else None
+        return EntityBody.of(entity) if is_readable(session, entity.type) else None
 
     found = act(who, route, change, NAMES)
     if who.json:
@@ -560,7 +563,8 @@ async def _require_version(
     require_version(entity, version)
 
 
-def _is_readable(session: ActorSession, entity_type: str) -> bool:
+def is_readable(session: ActorSession, entity_type: str) -> bool:
+    """Return whether the member may read entities of a type."""
     from assent.runtime.rights import hidden_types
 
     return entity_type not in hidden_types(session.contracts, session.actor)

@@ -198,6 +198,9 @@ def print_request(request: Any) -> None:
     out.print(f"  {about if request.entity_id else ''}{title}, asked by {safe(request.requested_by)}")
     for name, value in (request.snapshot or {}).items():
         out.print(f"  {safe(name)}: {safe(one_line(str(value)))}")
+    if request.attachments:
+        listed = f"assent attachments list {request.entity_type} {request.entity_id}"
+        out.print(f"  {counted(len(request.attachments), 'attachment')}: {listed}", style="dim")
     print_table(table(("  at", "step", "", "who", "why"), _request_rows(request, {})))
     if request.questions:
         asked = f"{counted(request.questions, 'question')}: assent questions list {request.id}"

@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from assent import __version__
 from assent.cli import (
     approvals,
+    attachments,
     audit,
     authoring,
     chains,
@@ -162,6 +163,7 @@ app.add_typer(entities.app, name="entities", rich_help_panel=PEOPLE)
 app.add_typer(approvals.app, name="approvals", rich_help_panel=PEOPLE)
 app.add_typer(comments.questions, name="questions", rich_help_panel=PEOPLE)
 app.add_typer(comments.app, name="comments", rich_help_panel=PEOPLE)
+app.add_typer(attachments.app, name="attachments", rich_help_panel=PEOPLE)
 app.add_typer(forms.app, name="forms", rich_help_panel=PEOPLE)
 app.add_typer(delegations.app, name="delegations", rich_help_panel=PEOPLE)
 app.add_typer(mails.preferences, name="preferences", rich_help_panel=PEOPLE)

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assent.cli.options import DataOption, JsonDataOption, JsonOption, OptionalAppOption, given_data, load_app
+from assent.cli.options import (
+    CursorOption,
+    DataOption,
+    JsonDataOption,
+    JsonOption,
+    LimitOption,
+    OptionalAppOption,
+    given_data,
+    load_app,
+)
 from assent.cli.output import console, print_body, print_change, print_table
 from assent.cli.remote import get, patch, post
 from assent.cli.session import OrgOption, run_as_operator, run_in_org
@@ -60,6 +69,30 @@ def show(org: OrgOption, json: JsonOption = False) -> None:
         return OrgBody.of(await commands.settings.read())
 
     _print(run_as_operator(None, org, get("org"), work, json=json), json)
+
+
+@app.command()
+def partitions(
+    org: OrgOption, limit: LimitOption = 50, cursor: CursorOption = None, json: JsonOption = False
+) -> None:
+    """List the partitions in which something of the org is, by name."""
+    from assent.cli.output import print_items, table
+
+    async def work(commands: "OrgRuntime") -> str:
+        from assent.bodies.administration import PartitionBody
+        from assent.bodies.body import text_of_page
+
+        page = await commands.partitions.list(cursor=cursor, limit=limit)
+        return text_of_page(page, PartitionBody.of_name)
+
+    route = get("org", "partitions", cursor=cursor, limit=limit)
+    page = run_as_operator(None, org, route, work, json=json)
+    print_items(
+        page,
+        json=json,
+        show=lambda items: table(("partition",), [[one.partition_id] for one in items]),
+        none="There is no partition.",
+    )
 
 
 @app.command("set")

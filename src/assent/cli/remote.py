@@ -89,9 +89,11 @@ def put(*parts: object, body: Any, if_match: str | None = None) -> ServerCall:
     return _route("PUT", parts, body, {}, If_Match=if_match)
 
 
-def put_file(*parts: object, file: Path, content_type: str, **query: Any) -> ServerCall:
+def put_file(
+    *parts: object, file: Path, content_type: str, if_match: str | None = None, **query: Any
+) -> ServerCall:
     """Return the request for a command whose body is a file."""
-    return replace(_route("PUT", parts, None, query, Content_Type=content_type), file=file)
+    return replace(_route("PUT", parts, None, query, Content_Type=content_type, If_Match=if_match), file=file)
 
 
 def patch(*parts: object, body: Any, if_match: str | None = None) -> ServerCall:

@@ -3,9 +3,17 @@
 A schema knows the form of a file and not its sense: what it accepts may still have problems for the compiler.
 """
 
+import ast
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core.core_schema import ModelSchema
 
 from assent.model.contract import Contract
 from assent.model.flow import Flow
@@ -18,9 +26,34 @@ _MODELS: Final[Mapping[str, type[Declaration]]] = {"contract": Contract, "patch"
 SCHEMA_KINDS: Final = tuple(_MODELS)
 
 
+class DescribedSchema(GenerateJsonSchema):
+    """A schema with the sentences that stand below the fields of models."""
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        found, kind = super().model_schema(schema), schema["cls"]
+        sentences = {name: text for base in reversed(kind.__mro__) for name, text in _sentences(base)}
+        for name, field in kind.model_fields.items():
+            shown = found.get("properties", {}).get(field.alias or name)
+            if shown is not None and name in sentences:
+                shown.setdefault("description", sentences[name])
+        return found
+
+
+def _sentences(kind: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a model that have a sentence below them, with the sentence."""
+    if not issubclass(kind, BaseModel) or kind is BaseModel:
+        return
+    (tree,) = ast.parse(dedent(inspect.getsource(kind))).body
+    assert isinstance(tree, ast.ClassDef)
+    for field, below in pairwise(tree.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, inspect.cleandoc(text)
+
+
 def schema_of(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (Draft 2020-12) of a contract, a patch or a flow."""
-    return titled(kind, _MODELS[kind].model_json_schema(by_alias=True))
+    return titled(kind, _MODELS[kind].model_json_schema(schema_generator=DescribedSchema))
 
 
 def schema_text(kind: str) -> str:

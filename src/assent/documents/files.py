@@ -1,6 +1,6 @@
 """Files: what came, judged by its bytes, and the row of a blob from before its first byte until its bytes are gone.
 
-    begin_blob (committed) → store the bytes → keep_blob_if_uploading with the version (one transaction)
+    begin_blob (committed) → store the bytes → keep_blob_if_uploading with the new version (one transaction)
 
 A crash at any point leaves a row in status `uploading`, by which a duty finds and deletes what was written. No
 transaction is open while bytes flow.
@@ -10,16 +10,18 @@ import hashlib
 import re
 import secrets
 import unicodedata
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
 from assent.documents.blobs import NOT_THERE
-from assent.model.mutation import Refused, Rejection
+from assent.model.document import BlobStatus
+from assent.model.mutation import Entity, Refused, Rejection
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import from_row
@@ -118,12 +120,23 @@ def clean_name(name: str | None) -> str | None:
     return f"{stem[: NAME_CHARACTERS_MAX - len(ending)].rstrip(' .')}{ending}" or None
 
 
+def require_extra() -> None:
+    """Raise `Refused` where a part of the extra `files` is not installed."""
+    if not all(_is_installed(package) for package in ("obstore", "puremagic")):
+        raise Refused(Rejection("BLOBS_UNAVAILABLE", NOT_THERE))
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # it was put out of reach
+        return False
+
+
 def type_of(head: bytes) -> str:
     """Return the type that the first bytes of a file have, whatever its name and its sender say."""
-    try:
-        import puremagic  # noqa: PLC0415  a part of the extra `files`
-    except ImportError:
-        raise Refused(Rejection("BLOBS_UNAVAILABLE", NOT_THERE)) from None
+    import puremagic  # noqa: PLC0415  a part of the extra `files`
+
     text = _text_of(head)
     if text is not None and (markup := _MARKUP.search(text)) is not None:
         return "image/svg+xml" if b"svg" in markup[0].lower() else "text/html"
@@ -242,9 +255,11 @@ async def begin_blob(connection: Connection, org_id: str, blob_id: UUID, by: str
     await connection.execute(_SQL.insert_blob, org_id, blob_id, secrets.token_hex(32), by)
 
 
-async def keep_blob_if_uploading(connection: Connection, org_id: str, file: ReceivedFile) -> None:
-    """Make a file whose bytes are in the store one that a version can have; raise `Refused` if it was abandoned."""
-    about = (file.file_name, file.found_type, file.size_bytes, file.sha256)
+async def keep_blob_if_uploading(
+    connection: Connection, org_id: str, file: ReceivedFile, entity_id: UUID | None = None
+) -> None:
+    """Give a file whose bytes are in the store to a version, or to an entity; raise `Refused` if it was abandoned."""
+    about = (file.file_name, file.found_type, file.size_bytes, file.sha256, entity_id)
     if await connection.execute(_SQL.keep_blob_if_uploading, org_id, file.blob_id, *about) != "UPDATE 1":
         message = "the upload took too long, and what came was deleted"
         raise Refused(Rejection("UPLOAD_ABANDONED", message, hint="upload it again"))
@@ -255,24 +270,60 @@ async def abandon_blob_if_uploading(connection: Connection, org_id: str, blob_id
     return await connection.execute(_SQL.abandon_blob_if_uploading, org_id, blob_id) == "UPDATE 1"
 
 
-async def erase_blob(connection: Connection, org_id: str, blob_id: UUID) -> None:
-    """Mark the file of an erased version for deletion: its name is gone now, its bytes as soon as a worker is there."""
-    await connection.execute(_SQL.erase_blob_if_kept, org_id, blob_id)
+async def erase_blob(connection: Connection, org_id: str, blob_id: UUID) -> bool:
+    """Mark an erased file for deletion: its name is gone now, its bytes as soon as a worker is there."""
+    return await connection.execute(_SQL.erase_blob_if_kept, org_id, blob_id) == "UPDATE 1"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """A file of a version, to be sent."""
+    """A file of a version or an entity, to be sent."""
 
     org_id: str
     blob_id: UUID
-    version_id: UUID
     file_name: str | None
     found_type: str
     size_bytes: int
     sha256: str
     link_key: str = field(repr=False)
-    partition_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that was attached to an entity."""
+
+    id: UUID
+    status: BlobStatus
+    file_name: str | None
+    content_type: str
+    """What its first bytes are."""
+    size_bytes: int
+    sha256: str
+    attached_at: datetime
+    attached_by: str
+    link_key: str = field(repr=False)
+
+    @property
+    def is_erased(self) -> bool:
+        return self.status != "kept"
+
+    def file(self, org_id: str) -> KeptFile:
+        """Return it as a file to be sent."""
+        about = (self.file_name, self.content_type, self.size_bytes, self.sha256, self.link_key)
+        return KeptFile(org_id, self.id, *about)
+
+
+async def list_attachments(connection: Connection, org_id: str, ids: Iterable[str]) -> list[Attachment]:
+    """Return the files with these ids, in the order in which they were attached."""
+    rows = await connection.fetch(_SQL.list_attachments, org_id, [UUID(one) for one in ids])
+    return [from_row(Attachment, row) for row in rows]
+
+
+async def find_attachment(connection: Connection, entity: Entity, attachment_id: UUID) -> Attachment | None:
+    """Return a file that an entity has or had, also one that came with the entity that it amends."""
+    ids = [UUID(one) for one in entity.attachments]
+    row = await connection.fetchrow(_SQL.find_attachment, entity.org_id, attachment_id, entity.id, ids)
+    return from_row(Attachment, row) if row is not None else None
 
 
 async def find_file(

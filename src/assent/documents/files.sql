@@ -4,7 +4,7 @@ INSERT INTO assent.blobs (org_id, id, link_key, created_by) VALUES ($1, $2, $3, 
 
 -- name: keep_blob_if_uploading
 -- The bytes of a file are all in the store.
-UPDATE assent.blobs SET status = 'kept', file_name = $3, found_type = $4, size_bytes = $5, sha256 = $6
+UPDATE assent.blobs SET status = 'kept', file_name = $3, found_type = $4, size_bytes = $5, sha256 = $6, entity_id = $7
  WHERE org_id = $1 AND id = $2 AND status = 'uploading';
 
 -- name: abandon_blob_if_uploading
@@ -13,27 +13,38 @@ UPDATE assent.blobs SET status = 'deleting', delete_at = assent.now()
  WHERE org_id = $1 AND id = $2 AND status = 'uploading';
 
 -- name: erase_blob_if_kept
--- The bytes of an erased version go.
+-- The bytes of an erased version or attachment go.
 UPDATE assent.blobs SET status = 'deleting', delete_at = assent.now(), file_name = NULL
  WHERE org_id = $1 AND id = $2 AND status = 'kept';
 
 -- name: find_file
 -- The file of a version, with what signs links to it.
-SELECT b.org_id, b.id AS blob_id, v.id AS version_id, b.file_name, b.found_type, b.size_bytes, b.sha256, b.link_key,
-       d.partition_id
+SELECT b.org_id, b.id AS blob_id, b.file_name, b.found_type, b.size_bytes, b.sha256, b.link_key
   FROM assent.document_versions v
-  JOIN assent.documents d ON d.org_id = v.org_id AND d.id = v.document_id
   JOIN assent.blobs b ON b.org_id = v.org_id AND b.id = v.blob_id AND b.status = 'kept'
  WHERE v.org_id = $1 AND v.document_id = $2 AND v.id = $3 AND v.erased_at IS NULL;
 
 -- name: find_file_of_blob
 -- The file that a link leads to.
-SELECT b.org_id, b.id AS blob_id, v.id AS version_id, b.file_name, b.found_type, b.size_bytes, b.sha256, b.link_key,
-       d.partition_id
+SELECT b.org_id, b.id AS blob_id, b.file_name, b.found_type, b.size_bytes, b.sha256, b.link_key
   FROM assent.blobs b
   JOIN assent.document_versions v ON v.org_id = b.org_id AND v.blob_id = b.id AND v.erased_at IS NULL
-  JOIN assent.documents d ON d.org_id = v.org_id AND d.id = v.document_id
  WHERE b.org_id = $1 AND b.id = $2 AND b.status = 'kept';
+
+-- name: list_attachments
+-- Files that were attached to entities, in the order in which they came.
+SELECT id, status, file_name, found_type AS content_type, size_bytes, sha256, created_at AS attached_at, created_by AS attached_by,
+       link_key
+  FROM assent.blobs
+ WHERE org_id = $1 AND id = ANY ($2::uuid[]) AND entity_id IS NOT NULL
+ ORDER BY id;
+
+-- name: find_attachment
+-- A file of an entity: one of those that a version has, or one that was attached to it.
+SELECT id, status, file_name, found_type AS content_type, size_bytes, sha256, created_at AS attached_at, created_by AS attached_by,
+       link_key
+  FROM assent.blobs
+ WHERE org_id = $1 AND id = $2 AND (entity_id = $3 OR (entity_id IS NOT NULL AND id = ANY ($4::uuid[])));
 
 -- name: abandon_lost_uploads
 -- Marks uploads for deletion that began so long ago that no process can be at work on them, and skips those that another
@@ -61,10 +72,11 @@ RETURNING b.org_id, b.id, b.deletions;
 DELETE FROM assent.blobs b
  USING unnest($1::text[], $2::uuid[]) AS g (org_id, id)
  WHERE b.org_id = g.org_id AND b.id = g.id AND b.status = 'deleting'
+   AND b.entity_id IS NULL
    AND NOT EXISTS (SELECT FROM assent.document_versions v WHERE v.org_id = b.org_id AND v.blob_id = b.id);
 
 -- name: mark_blobs_deleted
--- The bytes of erased versions are gone.
+-- The bytes of erased versions and attachments are gone.
 UPDATE assent.blobs b SET status = 'deleted', deleted_at = assent.now(), delete_at = NULL, delete_error = NULL
   FROM unnest($1::text[], $2::uuid[]) AS g (org_id, id)
  WHERE b.org_id = g.org_id AND b.id = g.id AND b.status = 'deleting';

@@ -9,8 +9,6 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-import jwt
-
 from assent.model.mutation import Refused, Rejection
 
 LinkKind = Literal["download", "upload"]
@@ -40,6 +38,8 @@ class LinkClaims:
 
 
 def sign_link(kind: LinkKind, org_id: str, id: UUID, key: str, expires_at: datetime) -> str:
+    import jwt  # noqa: PLC0415  it loads cryptography, which few processes need
+
     claims = {"aud": f"assent:{kind}", "org": org_id, "id": str(id), "exp": expires_at}
     return jwt.encode(claims, key, algorithm=_ALGORITHM, headers={"typ": f"assent-{kind}+jwt"})
 
@@ -51,6 +51,8 @@ def upload_url(base_url: str, org_id: str, link_id: UUID, key: str, expires_at: 
 
 def read_claims(kind: LinkKind, token: str) -> LinkClaims:
     """Return where a token says that it leads, unchecked, to find the key; raise `Refused` if it is no such token."""
+    import jwt  # noqa: PLC0415  it loads cryptography, which few processes need
+
     try:
         found = jwt.decode_complete(token, options={"verify_signature": False})
         org_id, id = found["payload"]["org"], UUID(found["payload"]["id"])
@@ -67,6 +69,8 @@ def read_claims(kind: LinkKind, token: str) -> LinkClaims:
 
 def require_link(kind: LinkKind, token: str, claims: LinkClaims, key: str | None, now: datetime) -> None:
     """Raise `Refused` unless a token was signed with this key for these claims, and holds now."""
+    import jwt  # noqa: PLC0415  it loads cryptography, which few processes need
+
     try:
         found = jwt.decode(
             token, key or "", algorithms=[_ALGORITHM], audience=f"assent:{kind}", options=_OPTIONS

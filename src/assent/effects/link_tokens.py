@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import jwt
-
 from assent.effects.settings import CallbackSettings
 from assent.model.mutation import Rejection
 
@@ -49,6 +47,8 @@ class LinkTokens:
         return f"{self._url}{self._kind.path}{token}"
 
     def sign(self, claims: Mapping[str, str], now: datetime) -> str:
+        import jwt  # noqa: PLC0415  it loads cryptography, which few processes need
+
         content = {"aud": self._kind.audience, **claims, "exp": now + self._holds}
         return jwt.encode(content, self._key, algorithm=_ALGORITHM, headers={"typ": self._kind.type})
 
@@ -57,6 +57,8 @@ class LinkTokens:
 
         PyJWT compares the signature in constant time.
         """
+        import jwt  # noqa: PLC0415  it loads cryptography, which few processes need
+
         try:
             found = jwt.decode_complete(
                 token, self._key, algorithms=[_ALGORITHM], audience=self._kind.audience, options=_OPTIONS

@@ -19,6 +19,7 @@ from assent.http.openapi import add_document, add_reference, document_of
 from assent.http.replies import REPLAYED
 from assent.http.routes import (
     approvals,
+    attachments,
     audit,
     chains,
     comments,
@@ -65,6 +66,7 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     instances.control,
     entities.router,
     entity_history.router,
+    attachments.router,
     approvals.router,
     comments.router,
     events.router,

@@ -21,6 +21,7 @@ from assent.model.mutation import (
     Event,
     Rejection,
     actor_view,
+    with_attachments,
 )
 from assent.model.problems import Invalid, Problem
 from assent.model.values import check_changes, check_required
@@ -40,11 +41,11 @@ class EntityChange:
     @property
     def is_empty(self) -> bool:
         before, after = self.before, self.after
-        return before is not None and (before.data, before.state) == (after.data, after.state)
+        return before is not None and (before.whole_data, before.state) == (after.whole_data, after.state)
 
     @property
     def is_edit(self) -> bool:
-        return self.before is not None and self.before.data != self.after.data
+        return self.before is not None and self.before.whole_data != self.after.whole_data
 
     @property
     def is_contribution(self) -> bool:
@@ -56,8 +57,8 @@ class EntityChange:
     @property
     def changed_fields(self) -> dict[str, list[Any]]:
         """Field → [before, after], for the audit log."""
-        old: Mapping[str, Any] = self.before.data if self.before else {}
-        new = self.after.data
+        old: Mapping[str, Any] = self.before.whole_data if self.before else {}
+        new = self.after.whole_data
         return {
             name: [old.get(name), new.get(name)]
             for name in sorted({*old, *new})
@@ -70,7 +71,7 @@ class EntityChange:
 
         def with_numbers(entity: Entity) -> Entity:
             data = {**entity.data, **numbers}
-            return entity.evolve(data=data, **_hashes(contract, data))
+            return entity.evolve(data=data, **_hashes(contract, data, entity.attachments))
 
         return replace(self, before=with_numbers(before) if before else None, after=with_numbers(after))
 
@@ -113,7 +114,7 @@ def check_window(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
         return _check_amendable(entity)
     if draft.verb == "transition" or entity.edit_window is not EditWindow.LOCKED:
         return None
-    return _locked(entity)
+    return locked_rejection(entity)
 
 
 def check_locked_edit(change: "EntityChange") -> Rejection | None:
@@ -121,10 +122,11 @@ def check_locked_edit(change: "EntityChange") -> Rejection | None:
     before = change.before
     if before is None or before.edit_window is not EditWindow.LOCKED or change.draft.is_own_write:
         return None
-    return _locked(before) if change.is_edit else None
+    return locked_rejection(before) if change.is_edit else None
 
 
-def _locked(entity: Entity) -> Rejection:
+def locked_rejection(entity: Entity) -> Rejection:
+    """Return why the content of a locked entity cannot be edited."""
     message = f"{entity.type} {entity.id} is {entity.state} and locked; its content cannot be edited"
     hint = f"`{entity.type}.amend` makes a new one that refers to it"
     return Rejection("WORKFLOW_EDIT_LOCKED", message, ("entity_id",), hint=hint)
@@ -234,10 +236,11 @@ def requested_change(
     assert entity is not None
     if draft.verb == "amend":
         return EntityChange(draft, None, _new_entity(draft, data, now, entity), audit_id, amended=entity)
-    after = entity.evolve(data=data, **_next_state(draft, entity))
-    if after.data != entity.data:
-        after = after.evolve(**_hashes(draft.contract, data))
-    if (after.data, after.state) != (entity.data, entity.state):
+    attachments = _attachments_after(draft, entity)
+    after = entity.evolve(data=data, attachments=attachments, **_next_state(draft, entity))
+    if is_edit := after.whole_data != entity.whole_data:
+        after = after.evolve(**_hashes(draft.contract, data, attachments))
+    if is_edit or after.state != entity.state:
         after = after.evolve(
             version=entity.version + 1,
             version_id=new_id(now),
@@ -245,6 +248,13 @@ def requested_change(
             contract_version=draft.contract.version,
         )
     return EntityChange(draft, entity, after, audit_id)
+
+
+def _attachments_after(draft: ResolvedCommand, entity: Entity) -> Mapping[str, str]:
+    changes = draft.command.attachments
+    if changes is None:
+        return entity.attachments
+    return {key: sha256 for key, sha256 in {**entity.attachments, **changes}.items() if sha256 is not None}
 
 
 def _next_state(draft: ResolvedCommand, entity: Entity) -> dict[str, Any]:
@@ -261,6 +271,7 @@ def _new_entity(
     draft: ResolvedCommand, data: dict[str, Any], now: datetime, amended_from: Entity | None = None
 ) -> Entity:
     contract, command = draft.contract, draft.command
+    attachments = amended_from.attachments if amended_from else {}
     return Entity(
         org_id=command.org_id,
         id=draft.new_entity_id,
@@ -269,7 +280,8 @@ def _new_entity(
         state=contract.lifecycle.initial,
         version=1,
         data=data,
-        **_hashes(contract, data),
+        attachments=attachments,
+        **_hashes(contract, data, attachments),
         edit_window=contract.window(contract.lifecycle.initial),
         version_id=new_id(now),
         created_at=now,
@@ -280,13 +292,14 @@ def _new_entity(
     )
 
 
-def _hashes(contract: Contract, data: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes of everything, and of what people wrote."""
+def _hashes(contract: Contract, data: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[str, str]:
+    """Return the hashes of everything, and of what people wrote and attached."""
     content = {name: value for name, value in data.items() if not contract.fields[name].system}
-    whole = canonical_hash(data)
+    whole = canonical_hash(with_attachments(data, attachments))
+    is_all_of_people = len(content) == len(data)
     return {
         "data_hash": whole,
-        "content_hash": whole if len(content) == len(data) else canonical_hash(content),
+        "content_hash": whole if is_all_of_people else canonical_hash(with_attachments(content, attachments)),
     }
 
 

@@ -16,7 +16,7 @@ from assent.model.contract import EditWindow
 from assent.model.cursor import ItemPage, id_in, integer_in, position_of
 from assent.model.ids import EntityKey
 from assent.model.index_values import IndexDeclaration
-from assent.model.mutation import Command, Entity, Refused, Rejection
+from assent.model.mutation import Command, Entity, Refused, Rejection, without_attachments
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues, from_row, to_row
@@ -29,7 +29,6 @@ _WRITTEN: Final = (
     "partition_id",
     "version",
     "state",
-    "data",
     "data_hash",
     "content_hash",
     "edit_window",
@@ -40,7 +39,9 @@ _WRITTEN: Final = (
 
 
 def entity_from(row: Row) -> Entity:
-    return from_row(Entity, row, type=row["entity_type"], edit_window=EditWindow(row["edit_window"]))
+    data, attachments = without_attachments(row["data"])
+    kind, window = row["entity_type"], EditWindow(row["edit_window"])
+    return from_row(Entity, row, type=kind, edit_window=window, data=data, attachments=attachments)
 
 
 Kind = tuple[str, str]
@@ -72,6 +73,7 @@ def _entity_columns(change: EntityChange, now: datetime) -> RowValues:
     return to_row(
         after,
         _WRITTEN,
+        data=after.whole_data,
         entity_id=after.id,
         entity_type=after.type,
         from_version=before.version if before else None,
@@ -195,6 +197,13 @@ class EntityVersion:
     data: Mapping[str, Any]
     created_at: datetime
     created_by: str
+    attachments: Mapping[str, str] = field(default_factory=dict)
+    """Its files, id → SHA-256."""
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        data, attachments = without_attachments(row["data"])
+        return from_row(cls, row, data=data, attachments=attachments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +266,7 @@ async def list_versions(
     """Return a page of the versions of an entity, newest first."""
     after = position_of(cursor, integer_in)
     rows = await connection.fetch(_SQL.list_versions, org_id, entity_id, after, limit + 1, ROWS_BYTES_MAX)
-    found = [from_row(EntityVersion, row) for row in rows]
+    found = [EntityVersion.of(row) for row in rows]
     return ItemPage.of(found, limit, lambda each: each.version, is_cut=is_cut(rows))
 
 

@@ -57,6 +57,8 @@ class ResolvedCommand:
     @property
     def action_name(self) -> str:
         """Return what is done, as the audit log names it: `invoice.submit`; a way back is `invoice.transition`."""
+        if (attachments := self.command.attachments) is not None:
+            return f"{self.contract.name}.{'detach' if None in attachments.values() else 'attach'}"
         is_named = self.transition is not None and not self.is_way_back
         return f"{self.contract.name}.{self.transition}" if is_named else self.command.action
 

@@ -30,6 +30,21 @@ PARTITION: Final = "partition"
 """Where the payload of such an event names the one partition that it is for."""
 
 
+ATTACHMENTS: Final = "_attachments"
+"""Where the data of a version has its attachments; no field can have this name."""
+
+
+def with_attachments(data: Mapping[str, Any], attachments: Mapping[str, str]) -> Mapping[str, Any]:
+    return {**data, ATTACHMENTS: dict(attachments)} if attachments else data
+
+
+def without_attachments(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return the data of a version without its attachments, and these."""
+    if ATTACHMENTS not in data:
+        return data, {}
+    return {name: value for name, value in data.items() if name != ATTACHMENTS}, data[ATTACHMENTS]
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command to change one entity."""
@@ -64,6 +79,8 @@ class Command:
     to_state: str | None = None
     """Where a gate of that instance leads, when it is not where the contract's transition does: a rejection, an
     amendment."""
+    attachments: Mapping[str, str | None] | None = None
+    """Files that an update attaches, id → SHA-256, or removes, id → None; only `attachments` of the runtime sets it."""
 
     @property
     def entity_type(self) -> str:
@@ -113,6 +130,13 @@ class Entity:
     amended_from_id: UUID | None = None
     content_hash: str = ""
     """Of what people wrote, without the fields that only the workflow writes: what approvers approve."""
+    attachments: Mapping[str, str] = field(default_factory=dict)
+    """Its files, id → SHA-256: a part of its content, which the hashes cover."""
+
+    @property
+    def whole_data(self) -> Mapping[str, Any]:
+        """Return its data with its attachments, as its version keeps them."""
+        return with_attachments(self.data, self.attachments)
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)

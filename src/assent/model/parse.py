@@ -4,11 +4,11 @@ Every declaration that an author writes (contract, patch, flow) derives from `De
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from types import UnionType
-from typing import Annotated, Any, Final, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Tag, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -27,9 +27,12 @@ NAME_PATTERN: Final = r"^[a-z][a-z0-9_]{0,62}$"
 class Declaration(BaseModel):
     """Base of what authors write: frozen, and closed to keys that we do not know."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, strict=False, use_attribute_docstrings=True
-    )
+    # Without `use_attribute_docstrings`, which parses the source of each model when it is imported: a tenth of the
+    # start of every command. The schemas read the sentences below fields when they are made.
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=False)
+
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Keys that authors look for here → the hint that says where their meaning is said."""
 
 
 _CODES: Final[dict[str, str]] = {
@@ -79,10 +82,12 @@ def _meant(detail: ErrorDetails, kind: type[BaseModel] | None) -> str | None:
     if detail["type"] == "extra_forbidden":
         if kind is None:
             return None
-        known = sorted(_keys_at(kind, detail["loc"][:-1]))
-        return did_you_mean(str(detail["loc"][-1]), known) or (
-            f"known here: {listed(known)}" if known else None
-        )
+        models, key = list(_models_at(kind, detail["loc"][:-1])), str(detail["loc"][-1])
+        for model in models:
+            if issubclass(model, Declaration) and key in model.elsewhere:
+                return model.elsewhere[key]
+        known = sorted(_keys_of(models))
+        return did_you_mean(key, known) or (f"known here: {listed(known)}" if known else None)
     if detail["type"] == "UNKNOWN_KIND":
         value = value.get("type") if isinstance(value, dict) else None
         known = context.get("known", "").split(", ")
@@ -94,9 +99,8 @@ def _meant(detail: ErrorDetails, kind: type[BaseModel] | None) -> str | None:
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
-def _keys_at(annotation: Any, place: tuple[str | int, ...]) -> set[str]:
-    """Return the keys that an author can write at a place of a declaration."""
-    models = list(_models_at(annotation, place))
+def _keys_of(models: list[type[BaseModel]]) -> set[str]:
+    """Return the keys that an author can write where one of these declarations stands."""
     return {spec.alias or name for model in models for name, spec in model.model_fields.items()}
 
 

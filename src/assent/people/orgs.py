@@ -206,3 +206,11 @@ def _problem_with_name(name: str, known: Settings, *, is_closed: bool) -> Proble
     near = nearest(name, known)
     message = f"`{name}` is no setting of this application; there are: {', '.join(sorted(known))}"
     return Problem("UNKNOWN_KEY", message, (name,), f"did you mean `{near}`?" if near else None)
+
+
+async def list_partitions(
+    connection: Connection, org_id: str, confined_to: str | None, after: str | None, limit: int
+) -> list[str]:
+    """Return the partitions in which something of an org is, by name."""
+    rows = await connection.fetch(_SQL.list_partitions, org_id, confined_to, after, limit)
+    return [row["partition_id"] for row in rows]

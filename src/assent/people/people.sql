@@ -330,6 +330,44 @@ SELECT org_id, name, settings, created_at FROM assent.orgs WHERE org_id = $1 FOR
 -- Replaces the settings of an org.
 UPDATE assent.orgs SET settings = $2::jsonb WHERE org_id = $1 RETURNING org_id, name, settings, created_at;
 
+-- name: list_partitions
+-- The partitions in which something of an org is, by name: one look-up in an index for each, however much is in it. $2 is the one
+-- that the reader is confined to.
+WITH RECURSIVE of_entities AS (
+  (SELECT entity_type, partition_id FROM assent.entities WHERE org_id = $1 AND partition_id IS NOT NULL
+    ORDER BY entity_type, partition_id LIMIT 1)
+  UNION ALL
+  SELECT n.entity_type, n.partition_id FROM of_entities p CROSS JOIN LATERAL (
+    SELECT entity_type, partition_id FROM assent.entities
+     WHERE org_id = $1 AND partition_id IS NOT NULL AND (entity_type, partition_id) > (p.entity_type, p.partition_id)
+     ORDER BY entity_type, partition_id LIMIT 1) n
+), of_instances AS (
+  (SELECT partition_id FROM assent.workflow_instances WHERE org_id = $1 AND partition_id IS NOT NULL ORDER BY partition_id LIMIT 1)
+  UNION ALL
+  SELECT n.partition_id FROM of_instances p CROSS JOIN LATERAL (
+    SELECT partition_id FROM assent.workflow_instances WHERE org_id = $1 AND partition_id > p.partition_id
+     ORDER BY partition_id LIMIT 1) n
+), of_documents AS (
+  (SELECT partition_id FROM assent.documents WHERE org_id = $1 AND partition_id IS NOT NULL ORDER BY partition_id LIMIT 1)
+  UNION ALL
+  SELECT n.partition_id FROM of_documents p CROSS JOIN LATERAL (
+    SELECT partition_id FROM assent.documents WHERE org_id = $1 AND partition_id > p.partition_id
+     ORDER BY partition_id LIMIT 1) n
+), of_requirements AS (
+  (SELECT partition_id FROM assent.document_requirements WHERE org_id = $1 AND partition_id IS NOT NULL
+    ORDER BY partition_id LIMIT 1)
+  UNION ALL
+  SELECT n.partition_id FROM of_requirements p CROSS JOIN LATERAL (
+    SELECT partition_id FROM assent.document_requirements WHERE org_id = $1 AND partition_id > p.partition_id
+     ORDER BY partition_id LIMIT 1) n
+)
+SELECT f.partition_id FROM (
+    SELECT partition_id FROM of_entities UNION SELECT partition_id FROM of_instances
+    UNION SELECT partition_id FROM of_documents UNION SELECT partition_id FROM of_requirements
+    UNION SELECT partition_id FROM assent.api_keys WHERE org_id = $1 AND revoked_at IS NULL AND partition_id IS NOT NULL) f
+ WHERE ($2::text IS NULL OR f.partition_id = $2) AND ($3::text IS NULL OR f.partition_id > $3)
+ ORDER BY f.partition_id LIMIT $4;
+
 -- name: lock_preferences
 -- How a member is written to; the row stays as it is until this transaction ends.
 SELECT user_id, language, time_zone, mails, digest_hour,

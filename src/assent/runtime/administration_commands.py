@@ -47,7 +47,15 @@ from assent.language.mails import MailWords
 from assent.model.actor import By
 from assent.model.cursor import ITEMS_DEFAULT, ItemPage, position_of, require_limit, text_in
 from assent.model.mutation import Refused, Rejection
-from assent.people.orgs import ALERT_SETTING, MANAGE_ORG, Org, change_settings, read_org, save_settings
+from assent.people.orgs import (
+    ALERT_SETTING,
+    MANAGE_ORG,
+    Org,
+    change_settings,
+    list_partitions,
+    read_org,
+    save_settings,
+)
 from assent.people.preferences import Preferences, change_preferences, read_preferences
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.rights import may_read, may_read_definitions, require_capability
@@ -115,6 +123,28 @@ class SettingCommands:
             return await write(connection, scope.org_id, settings, actor, tag=tag, declared=declared)
 
         return await write_as_actor(scope, work)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCommands:
+    """The partitions of an org: they are not kept by themselves, one is there when something is in it."""
+
+    scope: OrgScope
+
+    async def list(self, *, cursor: str | None = None, limit: int = ITEMS_DEFAULT) -> ItemPage[str]:
+        """Return a page of the partitions, by name; takes `org:manage`.
+
+        Those of entities, instances, documents, requirements and API keys that are not revoked.
+        """
+        scope, after = self.scope, position_of(cursor, text_in)
+        require_limit(limit)
+        require_capability(scope.actor_or_system, MANAGE_ORG)
+
+        async def query(connection: Connection) -> ItemPage[str]:
+            found = await list_partitions(connection, scope.org_id, scope.partition_id, after, limit + 1)
+            return ItemPage.of(found, limit, lambda name: name)
+
+        return await scope.read(query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ def _request_after(job: Execution, request_id: UUID) -> ApprovalDetails | None:
     if before is None or after is None or before.version_id != request.snapshot_version_id:
         return None
     is_same = before.content_hash == after.content_hash
-    return ApprovalDetails(request, before.data, before.state) if is_same else None
+    return ApprovalDetails(request, before.whole_data, before.state) if is_same else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from assent.language.built_in_verbs import BUILT_IN
 from assent.language.verbs import VerbRegistry
 from assent.model.actor import SYSTEM, Actor, Origin
 from assent.model.ids import new_id
+from assent.model.mutation import Entity
 from assent.people.directory import Directory
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import Execution, NewInstance
@@ -224,6 +225,7 @@ class CommandTransaction:
         *targets: str,
         details: Mapping[str, Any] | None = None,
         instance_id: UUID | None = None,
+        entity: Entity | None = None,
     ) -> None:
         """Write an audit entry for each target of a command: an id, a name, or `*` for all of a kind."""
         scope = self.scope
@@ -237,6 +239,8 @@ class CommandTransaction:
                 scope.core.origin,
                 details or {},
                 instance_id=instance_id,
+                entity_type=entity.type if entity is not None else None,
+                entity_id=entity.id if entity is not None else None,
                 trace=current_trace(),
             )
             for target in targets

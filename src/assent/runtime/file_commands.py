@@ -25,6 +25,7 @@ from assent.documents.files import (
     clean_name,
     disposition,
     find_file_of_blob,
+    require_extra,
     served_name,
     served_type,
     settle_deletions,
@@ -83,6 +84,7 @@ async def receive_file(
         raise ValueError(
             "Expected no transaction around an upload, found one; hand the file in outside of it."
         )
+    require_extra()
     by = scope.actor_or_system.id
     try:
         await database.run(lambda connection: begin_blob(connection, org_id, blob_id, by), org_id=org_id)

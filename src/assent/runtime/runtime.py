@@ -10,6 +10,7 @@ from assent.people.orgs import Org, create_org
 from assent.runtime.administration_commands import (
     ChainCommands,
     MailTemplateCommands,
+    PartitionCommands,
     PreferenceCommands,
     RuleCommands,
     SecretCommands,
@@ -18,6 +19,7 @@ from assent.runtime.administration_commands import (
     SigningSecretCommands,
 )
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
+from assent.runtime.attachment_commands import AttachmentCommands
 from assent.runtime.audit_commands import AuditCommands
 from assent.runtime.comment_commands import CommentCommands, QuestionCommands
 from assent.runtime.core import Core, OrgScope
@@ -105,6 +107,7 @@ class OrgRuntime:
 
     __slots__ = (
         "approvals",
+        "attachments",
         "audit",
         "chains",
         "comments",
@@ -123,6 +126,7 @@ class OrgRuntime:
         "mail_templates",
         "members",
         "operations",
+        "partitions",
         "preferences",
         "questions",
         "requests",
@@ -144,6 +148,7 @@ class OrgRuntime:
         self.entities = EntityCommands(scope)
         self.approvals = ApprovalCommands(scope)
         self.forms = FormCommands(scope)
+        self.attachments = AttachmentCommands(scope)
         self.comments = CommentCommands(scope)
         self.questions = QuestionCommands(scope)
         self.tasks = TaskCommands(scope)
@@ -155,6 +160,7 @@ class OrgRuntime:
         self.filters = FilterCommands(scope)
         self.definitions = DefinitionCommands(scope)
         self.operations = OperationCommands(scope)
+        self.partitions = PartitionCommands(scope)
         self.settings = SettingCommands(scope)
         self.rules = RuleCommands(scope)
         self.chains = ChainCommands(scope)

@@ -6,6 +6,7 @@ Written by `make sync` from the commands of `OrgRuntime`; a test compares.
 from assent.runtime.administration_commands import (
     ChainCommands,
     MailTemplateCommands,
+    PartitionCommands,
     PreferenceCommands,
     RuleCommands,
     SecretCommands,
@@ -14,6 +15,7 @@ from assent.runtime.administration_commands import (
     SigningSecretCommands,
 )
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
+from assent.runtime.attachment_commands import AttachmentCommands
 from assent.runtime.audit_commands import AuditCommands
 from assent.runtime.blocking import RunCommand, SyncCommands, blocking
 from assent.runtime.comment_commands import CommentCommands, QuestionCommands
@@ -38,6 +40,17 @@ class SyncApprovalCommands(SyncCommands):
     reassign = blocking(ApprovalCommands.reassign)
     claim = blocking(ApprovalCommands.claim)
     release = blocking(ApprovalCommands.release)
+
+
+class SyncAttachmentCommands(SyncCommands):
+    """The files attached to the entities of an org."""
+
+    list = blocking(AttachmentCommands.list)
+    add = blocking(AttachmentCommands.add)
+    open = blocking(AttachmentCommands.open)
+    download = blocking(AttachmentCommands.download)
+    remove = blocking(AttachmentCommands.remove)
+    erase = blocking(AttachmentCommands.erase)
 
 
 class SyncAuditCommands(SyncCommands):
@@ -232,6 +245,12 @@ class SyncOperationCommands(SyncCommands):
     list_incidents = blocking(OperationCommands.list_incidents)
 
 
+class SyncPartitionCommands(SyncCommands):
+    """The partitions of an org: they are not kept by themselves, one is there when something is in it."""
+
+    list = blocking(PartitionCommands.list)
+
+
 class SyncPreferenceCommands(SyncCommands):
     """How the actor is written to; each sets their own."""
 
@@ -351,6 +370,7 @@ class SyncNouns:
 
     def __init__(self, run: RunCommand) -> None:
         self.approvals = SyncApprovalCommands(run, "approvals")
+        self.attachments = SyncAttachmentCommands(run, "attachments")
         self.audit = SyncAuditCommands(run, "audit")
         self.chains = SyncChainCommands(run, "chains")
         self.comments = SyncCommentCommands(run, "comments")
@@ -369,6 +389,7 @@ class SyncNouns:
         self.mail_templates = SyncMailTemplateCommands(run, "mail_templates")
         self.members = SyncMemberCommands(run, "members")
         self.operations = SyncOperationCommands(run, "operations")
+        self.partitions = SyncPartitionCommands(run, "partitions")
         self.preferences = SyncPreferenceCommands(run, "preferences")
         self.questions = SyncQuestionCommands(run, "questions")
         self.requests = SyncRequestCommands(run, "requests")

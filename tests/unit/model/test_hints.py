@@ -148,6 +148,20 @@ def test_a_key_that_is_like_no_other_lists_those_that_are_known() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["form", "approval"])
+@pytest.mark.parametrize(
+    ("declaration", "place"), [(Patch, ("slots", "a", "nodes", 0)), (Flow, ("steps", 0))]
+)
+def test_a_call_in_a_persons_step_is_sent_to_a_step_of_its_own(
+    declaration: type[Any], place: tuple[str | int, ...], kind: str
+) -> None:
+    node = {"id": "x", "type": {"form": "action"}.get(kind, kind) if declaration is Flow else kind}
+    data = document(tuple((step, {}) for step in place), {**node, "operation": {"sdk": "hr.book"}})
+    (hint,) = hints(declaration, data, "UNKNOWN_KEY", *place, "operation")
+    assert hint is not None
+    assert "`system` step" in hint
+
+
 def _hint_of(problems: Any, code: str) -> str | None:
     found: list[Problem] = [problem for problem in problems if problem.code == code]
     assert found, [str(problem) for problem in problems]

@@ -26,7 +26,7 @@ from assent.language.mails import LANGUAGE, moment_text
 from assent.model.actor import Actor, Origin
 from assent.model.contract import Contract, FieldType, currency_of
 from assent.model.money import figure_text, money_text
-from assent.model.mutation import Refused, Rejection
+from assent.model.mutation import Refused, Rejection, without_attachments
 from assent.people.orgs import LANGUAGE_SETTING, LINKS_SETTING, read_org
 from assent.people.preferences import read_preferences
 from assent.refusals import status_of
@@ -62,6 +62,7 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "version": "Version",
         "due": "Due",
         "state": "State",
+        "attachments": "Attachments",
         "as": "You decide as",
         "effect": "Your decision is recorded for exactly this version and cannot be taken back here.",
         "reason": "Reason",
@@ -82,6 +83,7 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "version": "Version",
         "due": "Fällig",
         "state": "Zustand",
+        "attachments": "Anhänge",
         "as": "Sie entscheiden als",
         "effect": "Ihre Entscheidung gilt für genau diese Version und kann hier nicht zurückgenommen werden.",
         "reason": "Begründung",
@@ -231,15 +233,17 @@ def _read_form(body: bytes) -> tuple[str, str | None]:
 
 def _form(question: LinkedQuestion, contracts: Mapping[str, Contract]) -> str:
     words, request = _words(question.language), question.details.request
+    data, attachments = without_attachments(question.details.snapshot or {})
     facts = [
         (words["asked_by"], request.requested_by),
         (words["version"], str(request.entity_version) if request.entity_id else None),
         (words["due"], moment_text(request.due_at, question.time_zone) if request.due_at else None),
+        (words["attachments"], str(len(attachments)) if attachments else None),
         (words["as"], question.link.user_id),
     ]
     figure = figure_text(request.figure, request.currency, question.language) if request.currency else None
     title = " – ".join(text for text in (request.title or request.entity_type, figure) if text)
-    snapshot = _snapshot(question, contracts.get(request.entity_type or ""))
+    snapshot = _snapshot(data, contracts.get(request.entity_type or ""), question.language)
     return (
         f"<h1>{escape(request.node_name or request.node_id)}</h1>\n<p><strong>{escape(title)}</strong></p>\n"
         f"{_table(facts)}{_table(snapshot)}<p>{words['effect']}</p>\n"
@@ -251,14 +255,12 @@ def _form(question: LinkedQuestion, contracts: Mapping[str, Contract]) -> str:
     )
 
 
-def _snapshot(question: LinkedQuestion, contract: Contract | None) -> list[tuple[str, str | None]]:
+def _snapshot(
+    data: Mapping[str, Any], contract: Contract | None, language: str
+) -> list[tuple[str, str | None]]:
     """Return the content of exactly the version that is to be approved, by the labels of its contract."""
-    data = question.details.snapshot or {}
     names = [name for name in (contract.fields if contract else data) if data.get(name) is not None]
-    return [
-        (_label(name, contract), _text(name, data, contract, question.language))
-        for name in names[:FIELDS_MAX]
-    ]
+    return [(_label(name, contract), _text(name, data, contract, language)) for name in names[:FIELDS_MAX]]
 
 
 def _label(name: str, contract: Contract | None) -> str:

@@ -4,10 +4,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import Body as JsonBody
 
-from assent.bodies.administration import AlertBody, OrgBody
-from assent.bodies.body import Data
+from assent.bodies.administration import AlertBody, OrgBody, PartitionBody
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page
 from assent.http.context import Transaction
 from assent.http.fields import OptionalTag, RequiredTag, etag
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.problems import reporting_problems
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
@@ -25,6 +26,15 @@ _SETTINGS: Final = {"budget": 500_000, "retention_days": 365}
 async def show_org(tx: Transaction) -> Reply[OrgBody]:
     """For holders of `org:manage`. Expressions read a setting as `org.<name>`."""
     return _reply(await tx.runtime.settings.read())
+
+
+@router.query("/partitions", scope="org:read", summary="List the partitions of the org, by name")
+async def list_partitions_of_org(
+    tx: Transaction, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
+) -> Reply[Page[PartitionBody]]:
+    """For holders of `org:manage`: those in which something is. A caller of one partition is shown that one."""
+    page = await tx.reads.partitions.list(cursor=cursor, limit=limit)
+    return reply_with_page(page, PartitionBody.of_name)
 
 
 @router.command(

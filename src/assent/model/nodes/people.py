@@ -24,6 +24,10 @@ class Answering(Timed):
     waits = True
     by_people = True
     shape = ("[/", "/]")
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("operation", "input", "output"),
+        "a call is a step of its own: put a `system` step behind this one, which can be retried by itself",
+    )
 
     due: Duration | None = None
     """When they are late; it ends nothing, `timeout` does."""

@@ -74,10 +74,10 @@ BEGIN
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(commands) c) AS asked (org);
   PERFORM FROM jsonb_array_elements(commands) c
     WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task', 'document', 'requirement',
-                                                'comment', 'question', 'verb'), true);
+                                                'attachment', 'comment', 'question', 'verb'), true);
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'AS002',
-      MESSAGE = 'commands are to instances, events, effects, results, tasks, documents, requirements, comments and questions',
+      MESSAGE = 'commands are to instances, events, effects, results, tasks, documents, requirements, attachments, comments and questions',
       HINT = 'What is administered is noted by the database itself.';
   END IF;
   INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,

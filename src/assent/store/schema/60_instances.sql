@@ -45,6 +45,7 @@ CREATE TABLE assent.workflow_instances (
 CREATE UNIQUE INDEX one_active_instance_per_entity ON assent.workflow_instances (org_id, entity_type, entity_id)
   WHERE status IN ('running', 'paused');
 CREATE INDEX instances_by_entity ON assent.workflow_instances (org_id, entity_type, entity_id);
+CREATE INDEX instances_by_partition ON assent.workflow_instances (org_id, partition_id) WHERE partition_id IS NOT NULL;
 CREATE INDEX instances_by_status ON assent.workflow_instances (org_id, status, updated_at);
 -- A page of some statuses is read status by status, newest first.
 CREATE INDEX instances_in_status ON assent.workflow_instances (org_id, status, id);

@@ -46,6 +46,7 @@ CREATE TABLE assent.document_requirements (
 );
 CREATE INDEX requirements_open ON assent.document_requirements (org_id, instance_id) WHERE status NOT IN ('verified', 'waived');
 CREATE INDEX requirements_by_subject ON assent.document_requirements (org_id, subject, doc_type);
+CREATE INDEX requirements_by_partition ON assent.document_requirements (org_id, partition_id) WHERE partition_id IS NOT NULL;
 CREATE INDEX requirements_by_request ON assent.document_requirements (org_id, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX requirements_by_version ON assent.document_requirements (org_id, version_id) WHERE version_id IS NOT NULL;
 CREATE INDEX requirements_by_status ON assent.document_requirements (org_id, status, id);
@@ -105,6 +106,7 @@ CREATE TABLE assent.documents (
   CONSTRAINT document_source_ref_is_short CHECK (length(source_ref) BETWEEN 1 AND 500)
 );
 CREATE INDEX documents_by_subject ON assent.documents (org_id, subject, document_type, id);
+CREATE INDEX documents_by_partition ON assent.documents (org_id, partition_id) WHERE partition_id IS NOT NULL;
 CREATE INDEX documents_by_requirement ON assent.documents (org_id, requirement_id) WHERE requirement_id IS NOT NULL;
 CREATE TRIGGER documents_are_append_only BEFORE UPDATE OR DELETE ON assent.documents
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
@@ -114,7 +116,8 @@ SELECT assent.guard_by_org('assent.documents');
 GRANT SELECT, INSERT ON assent.documents TO assent_engine;
 
 -- The bytes of a file, in the store that ASSENT_BLOBS names, under the key `<org>/<two last digits>/<id>`. The row is there before
--- the first byte and after the last, so that bytes that no version refers to are found by their rows, not in the store.
+-- the first byte and after the last, so that bytes that nothing refers to are found by their rows, not in the store. A file is of
+-- one version of a document, or was attached to one entity; which versions of the entity have it is in their data.
 CREATE TABLE assent.blobs (
   org_id        text        NOT NULL,
   id            uuid        NOT NULL,
@@ -124,6 +127,7 @@ CREATE TABLE assent.blobs (
   size_bytes    bigint,
   sha256        text,
   link_key      text        NOT NULL,               -- signs the links to it
+  entity_id     uuid,                               -- the entity that it was attached to; null for a version's
   created_at    timestamptz NOT NULL DEFAULT assent.now(),
   created_by    text        NOT NULL,
   deletions     integer     NOT NULL DEFAULT 0,     -- attempts to delete its bytes
@@ -132,6 +136,7 @@ CREATE TABLE assent.blobs (
   deleted_at    timestamptz,                        -- when its bytes were gone
   CONSTRAINT blobs_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT blob_status_is_known CHECK (status IN ('uploading', 'kept', 'deleting', 'deleted')),
+  CONSTRAINT attachment_is_of_an_entity FOREIGN KEY (org_id, entity_id) REFERENCES assent.entities (org_id, id),
   CONSTRAINT kept_blob_is_described
     CHECK (status <> 'kept' OR (size_bytes IS NOT NULL AND sha256 IS NOT NULL AND found_type IS NOT NULL)),
   CONSTRAINT blob_is_not_empty CHECK (size_bytes >= 1),
@@ -150,7 +155,7 @@ CREATE TRIGGER blobs_are_never_emptied BEFORE TRUNCATE ON assent.blobs
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
 SELECT assent.guard_by_org('assent.blobs');
 GRANT SELECT, INSERT, DELETE,
-      UPDATE (status, file_name, found_type, size_bytes, sha256, deletions, delete_at, delete_error, deleted_at)
+      UPDATE (status, file_name, found_type, size_bytes, sha256, entity_id, deletions, delete_at, delete_error, deleted_at)
   ON assent.blobs TO assent_engine;
 
 -- One submission of a document, and its review.

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import AwareDatetime, Field
 from pydantic.json_schema import models_json_schema
 
-from assent.compiler.schemas import titled
+from assent.compiler.schemas import DescribedSchema, titled
 from assent.compiler.source import Source, located
 from assent.kernel.rules import RuleSpec
 from assent.model.parse import Declaration, listed, parse_declaration
@@ -222,7 +222,9 @@ def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema (Draft 2020-12) of a scenario."""
     named = dict.fromkeys(kind for kind, _ in NAMED.values())
     models = [ScenarioHead, *named, AnswerStep, ChangeStep]
-    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
+    _, schema = models_json_schema(
+        [(model, "validation") for model in models], ref_template=_REF, schema_generator=DescribedSchema
+    )
     definitions = schema["$defs"]
     head = definitions.pop("ScenarioHead")
     choices = [{"$ref": _REF.format(model=kind.__name__)} for kind in named]
