@@ -155,7 +155,7 @@ WITH results AS MATERIALIZED (
      AND w.org_id = s.org_id AND w.task_id = s.id
   RETURNING pg_notify('assent_task_ends', w.task_id::text)
 )
-SELECT id, assent.now() AS now FROM settled;
+SELECT id, attempts AS attempt, assent.now() AS now FROM settled;
 
 -- name: settle_jobs_if_open
 -- Writes that attempts succeeded whose job was taken from the worker meanwhile: what was sent was sent. The job is done, if it
