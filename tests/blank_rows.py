@@ -306,6 +306,9 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "instance_id": _id(),
         "request_hash": token_hex(32),
     },
+    "task_throttles": lambda: {"id": _id(), "resources": ["ollama"]},
+    "rate_starts": lambda: {"key": "crm", "at": START, "task_id": _id(), "expires_at": START},
+    "task_waiters": lambda: {"task_id": _id()},
     "task_progress": lambda: {
         "task_id": _id(),
         "attempt": 1,

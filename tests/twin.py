@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any, Final, Self
@@ -442,6 +442,15 @@ def _rows() -> Mapping[str, list[Row]]:
             of("workflow_start_keys", key=key, instance_id=ids[0], request_hash=canonical_hash(TWIN))
             for key in KEYS
         ],
+        "task_throttles": [
+            of("task_throttles", id=id, rate_key=key, rate_max=1, rate_period=timedelta(hours=1))
+            for id, key in zip(ids, KEYS, strict=False)
+        ],
+        "rate_starts": [
+            of("rate_starts", key=key, task_id=ids[0], expires_at=datetime(2199, 1, 1, tzinfo=UTC))
+            for key in KEYS
+        ],
+        "task_waiters": [of("task_waiters", task_id=id) for id in ids],
         "task_progress": [of("task_progress", task_id=id) for id in ids],
         "task_log_lines": [of("task_log_lines", task_id=id) for id in ids],
         "task_keys": [

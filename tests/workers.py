@@ -207,7 +207,7 @@ class TasksWorker:
         self.duty = Tasks(self.place)
 
     async def submit(self, type: str, input: Any = None, actor: Actor | None = None, **rest: Any) -> UUID:
-        return await self.runtime.org(ORG, actor).tasks.submit(type, input, **rest)
+        return (await self.runtime.org(ORG, actor).tasks.submit(type, input, **rest)).id
 
     async def work(self) -> dict[str, int]:
         """Run what is due; how many attempts ended how."""

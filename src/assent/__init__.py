@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from assent.model.actor import SYSTEM, Actor
     from assent.model.cursor import ItemPage
     from assent.model.entity_filter import EntityFilter
+    from assent.model.job import RateLimit
     from assent.model.mutation import Command, Entity, Mutation, Refused, Rejection
     from assent.model.problems import Invalid, Problem
     from assent.people.inbox import InboxQuery
     from assent.runtime import InstanceView, OrgRuntime, Runtime
     from assent.runtime.instance_commands import Change
+    from assent.runtime.submitted_task import SubmittedTask
     from assent.runtime.sync_runtime import SyncOrgRuntime, SyncRuntime
     from assent.runtime.task_commands import NewTask, TaskHandle
     from assent.store.database import Database
     from assent.store.migrate import migrate
     from assent.tasks.context import TaskContext
-    from assent.tasks.errors import ClaimLost, GiveUp, Retry, is_transient
+    from assent.tasks.errors import ClaimLost, GiveUp, Retry, TaskFailed, is_transient
     from assent.tasks.outcomes import Background, Blocked, Complete, Subtask, TaskError
 
 __version__ = "0.1.0"
@@ -50,6 +52,8 @@ _PLACES: Final = {
     "Change": "assent.runtime.instance_commands",
     "SyncOrgRuntime": "assent.runtime.sync_runtime",
     "SyncRuntime": "assent.runtime.sync_runtime",
+    "RateLimit": "assent.model.job",
+    "SubmittedTask": "assent.runtime.submitted_task",
     "NewTask": "assent.runtime.task_commands",
     "TaskHandle": "assent.runtime.task_commands",
     "Database": "assent.store.database",
@@ -58,6 +62,7 @@ _PLACES: Final = {
     "ClaimLost": "assent.tasks.errors",
     "GiveUp": "assent.tasks.errors",
     "Retry": "assent.tasks.errors",
+    "TaskFailed": "assent.tasks.errors",
     "is_transient": "assent.tasks.errors",
     "Failed": "assent.jobs.job",
     "Background": "assent.tasks.outcomes",
@@ -91,15 +96,18 @@ __all__ = [
     "NewTask",
     "OrgRuntime",
     "Problem",
+    "RateLimit",
     "Refused",
     "Rejection",
     "Retry",
     "Runtime",
+    "SubmittedTask",
     "Subtask",
     "SyncOrgRuntime",
     "SyncRuntime",
     "TaskContext",
     "TaskError",
+    "TaskFailed",
     "TaskHandle",
     "__version__",
     "is_transient",

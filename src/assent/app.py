@@ -19,7 +19,15 @@ from assent.kernel.registry import AsyncAction, PureAction, RegisteredAction, Re
 from assent.language.built_in_verbs import BUILT_IN, DOMAINS
 from assent.language.verbs import ArgumentSpec, VerbRegistry, VerbSpec, load_verbs
 from assent.model.contract import Contract, FieldSpec, contract_from
-from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX, Channel, openapi_name
+from assent.model.job import (
+    CONCURRENCY_MAX,
+    PRIORITY,
+    TASK_ATTEMPTS_MAX,
+    Channel,
+    RateLimit,
+    openapi_name,
+    require_resources,
+)
 from assent.model.names import require_name
 from assent.model.nodes.calls import SUBMIT_TASKS
 from assent.model.problems import Invalid, Problem
@@ -71,6 +79,8 @@ class App:
         self.capabilities: dict[str, str] = {}
         """What it takes to use what is registered, where that is said: `operation:payroll.pay` → `payroll:pay`."""
         self.tasks: dict[str, TaskType] = {}
+        self.resources: dict[str, int | None] = {}
+        """Resource → how many tasks may run with it at a time; None for any number."""
         self.verbs: dict[str, tuple[VerbSpec, Operation]] = {}
         """Name → what it takes, and the function that runs it."""
         self.extractors: dict[str, Extractor] = {}
@@ -243,6 +253,8 @@ class App:
         timeout: str | timedelta | None = None,
         priority: int = PRIORITY,
         retry_on: RetryOn | None = None,
+        resources: Sequence[str] = (),
+        rate_limit: RateLimit | None = None,
         capability: str | None = None,
     ) -> Callable[[Callable[P, R]], TaskHandle[P, R]]:
         """Register a task: a function, plain or async, that our own workers run in the background; or a class.
@@ -255,6 +267,7 @@ class App:
         plain function runs in a thread and blocks no other task. `timeout` is for one attempt: `30s`, `5m`.
         A class has `on_start`, and may have `on_resume` and `on_error` for when its subtasks have ended. `retry_on`
         says which errors are tried again: else of a function all, and of a class those of I/O (`assent.is_transient`).
+        `resources` names what its attempts use, see `resource`; `rate_limit` says how many may start in a period.
         Submitting it, or publishing a workflow that does, takes `capability`, else `tasks:submit`.
         """
         self._name_capability(f"task:{name}", capability)
@@ -263,11 +276,33 @@ class App:
             if name in self.tasks:
                 raise Invalid([Problem("DUPLICATE", f"task `{name}` is registered twice", (name,))])
             self.tasks[name] = declare(
-                name, run, attempts_max=attempts_max, timeout=timeout, priority=priority, retry_on=retry_on
+                name,
+                run,
+                attempts_max=attempts_max,
+                timeout=timeout,
+                priority=priority,
+                retry_on=retry_on,
+                resources=resources,
+                rate_limit=rate_limit,
             )
             return TaskHandle(name, run)
 
         return register
+
+    def resource(self, name: str, *, max_concurrency: int | None = None) -> Self:
+        """Declare what tasks use that can do only so much at a time: `app.resource("ollama", max_concurrency=2)`.
+
+        Not more tasks that name it run at a time than that, of all orgs and on all workers; without a number, any. The
+        setting `ASSENT_WORKER_RESOURCES` says which a worker can reach; it leaves other tasks to others.
+        """
+        require_resources([name])
+        if name in self.resources:
+            raise Invalid([Problem("DUPLICATE", f"resource `{name}` is declared twice", (name,))])
+        if max_concurrency is not None and not 1 <= max_concurrency <= CONCURRENCY_MAX:
+            message = f"1 to {CONCURRENCY_MAX} tasks at a time were expected, found {max_concurrency}"
+            raise Invalid([Problem("OUT_OF_RANGE", message, (name, "max_concurrency"))])
+        self.resources[name] = max_concurrency
+        return self
 
     def extractor(
         self,
@@ -348,6 +383,9 @@ class App:
         Files of documents are kept where `ASSENT_BLOBS` says, unless another store is named.
         """
         tasks = dict(self.tasks)
+        if unknown := sorted({r for kind in tasks.values() for r in kind.resources} - set(self.resources)):
+            message = f"no resource `{unknown[0]}` is declared, which a task uses"
+            raise Invalid([Problem("UNKNOWN_RESOURCE", message, (unknown[0],))])
         core = Core.build(
             database,
             self.kernel(database),
@@ -355,6 +393,7 @@ class App:
             self.directory or MembersDirectory(),
             task_types=tasks,
             capabilities=self.capabilities,
+            resources=dict(self.resources),
             outlets=self.outlets,
             verbs=Verbs(self._verb_registry, {name: run for name, (_, run) in self.verbs.items()}),
             blobs=blobs,

@@ -89,7 +89,7 @@ async def test_an_input_that_does_not_fit_is_refused(desk: Desk, company: Databa
     ids=lambda value: value[0] if isinstance(value, tuple) else value,
 )
 async def test_work_with_tasks_takes_a_capability(desk: Desk, runtime: Runtime, words, wanted) -> None:
-    task = await runtime.org("acme").tasks.submit("report.build", {"month": "May"})
+    task = (await runtime.org("acme").tasks.submit("report.build", {"month": "May"})).id
     refused = await desk.refusal("tasks", *(word.format(task=task) for word in words))
     assert (refused["code"], refused["detail"].split()[-1]) == ("POLICY_DENIED", wanted)
     (row,) = await rows(runtime.database, "jobs")
@@ -100,7 +100,7 @@ async def test_who_may_cancel_a_task_and_not_read_it_is_shown_nothing(
     desk: Desk, company: Database, runtime: Runtime
 ) -> None:
     await hire_with(company, "cas", "tasks:cancel")
-    task = await runtime.org("acme").tasks.submit("report.build", {"month": "May"})
+    task = (await runtime.org("acme").tasks.submit("report.build", {"month": "May"})).id
     assert await desk.json("tasks", "cancel", task, user="cas") is None
     assert (await runtime.org("acme").tasks.get(task)).status == "cancelled"
 

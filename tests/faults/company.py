@@ -169,12 +169,12 @@ async def _dead(runtime: Runtime, clock: MovedClock) -> dict[str, str]:
         await drain(runtime)
         clock.advance("10m")
     (letter,) = await runtime.org(ORG).dead_letters.list("event")
-    task: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "never"})
+    task = (await runtime.org(ORG).tasks.submit("report.build", {"month": "never"})).id
     await exhaust(Tasks(WorkerContext(runtime.database, runtime=runtime)), lambda run: None)
     assert (await runtime.org(ORG).tasks.get(task)).status == "dead"
-    printed: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "printed"})
+    printed = (await runtime.org(ORG).tasks.submit("report.build", {"month": "printed"})).id
     await exhaust(Tasks(WorkerContext(runtime.database, runtime=runtime)), lambda run: None)
-    waiting: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "May"})
+    waiting = (await runtime.org(ORG).tasks.submit("report.build", {"month": "May"})).id
     return {
         "failed_id": str(failed),
         "event_letter_id": str(letter.id),

@@ -60,6 +60,7 @@ class Given:
         return " ".join(self.words)
 
 
+BOUND: Final = {"type": "report.build", "input": {"month": "all"}}
 COMMANDS: Final = {
     "start": Given(("instances", "start", "pair"), "alice", is_repeatable=False),
     "start under a key": Given(("instances", "start", "pair", "--key", "k"), "alice"),
@@ -92,6 +93,11 @@ COMMANDS: Final = {
     # Submitted again under its key it is the same task, and the audit log has an entry of each submission.
     "tasks submit": Given(
         ("tasks", "submit", "report.build", "-d", "month=May", "--key", "may"), is_repeatable=False
+    ),
+    "tasks submit-batch": Given(
+        ("tasks", "submit-batch", "-"),
+        text=json.dumps({"tasks": [{"type": "report.build", "input": {"month": "May"}}], "then": BOUND}),
+        is_repeatable=False,
     ),
     "tasks cancel": Given(("tasks", "cancel", "{task_id}")),
     "tasks complete": Given(("tasks", "complete", "{background_task_id}", "-d", "pages=3")),
@@ -232,7 +238,16 @@ READING: Final = {
         "rules evaluations",
     ),
     *("chains list", "chains show", "signing-secrets list"),
-    *("tasks list", "tasks show", "tasks log", "delegations list", "forms show"),
+    *(
+        "tasks list",
+        "tasks show",
+        "tasks log",
+        "tasks tree",
+        "resources list",
+        "resources show",
+        "delegations list",
+        "forms show",
+    ),
     *("entities list", "entities show", "entities versions", "entities diff", "entities audit"),
     *("entities count", "entities indexes", "instances count", "instances steps", "instances stuck"),
     *("documents list", "documents show", "requirements list", "requirements show", "requirements codes"),

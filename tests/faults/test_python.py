@@ -124,6 +124,10 @@ COMMANDS: dict[str, Operation] = {
     "tasks.submit_many": lambda runtime, _: runtime.org(ORG, ADAM).tasks.submit_many(
         [NewTask("report.build", {"month": month}) for month in ("May", "June")]
     ),
+    "tasks.submit_batch": lambda runtime, _: runtime.org(ORG, ADAM).tasks.submit_batch(
+        [assent.NewTask("report.build", {"month": month}) for month in ("May", "June")],
+        assent.NewTask("report.build", {"month": "all"}),
+    ),
     "tasks.cancel": _by("tasks.cancel", "task_id", ADAM),
     "tasks.complete": _by("tasks.complete", "background_task_id", ADAM, {"pages": 3}),
     "tasks.fail": _by("tasks.fail", "background_task_id", ADAM, "no paper"),
@@ -218,9 +222,13 @@ READS = {
     "definitions.list_versions",
     "forms.get",
     "operations.fold",
+    "resources.get",
+    "resources.list",
     "tasks.get",
+    "tasks.handle",
     "tasks.list",
     "tasks.log",
+    "tasks.tree",
 }
 WITHIN = {"requests.push_bundle"}
 """What commands are made of."""

@@ -152,6 +152,9 @@ async def confirm(connection: Any, arguments: Any) -> dict[str, Any]:
     return {"confirmed_at": "2026-03-02T10:45:00Z"}
 
 
+app.resource("printer", max_concurrency=1)
+
+
 @app.task("report.build", attempts_max=1)
 async def build_report(task: assent.TaskContext, month: str) -> dict[str, Any] | assent.Background:
     if month == "logged":

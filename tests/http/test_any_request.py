@@ -46,7 +46,7 @@ UNLIMITED = HttpSettings(
     rate_failed_sign_ins_per_minute=0,
 )
 ROLES = ["clerk", "approver", "finance_manager", "manager", "operator", "admin"]
-STREAMS = ["stream_instance", "stream_inbox"]
+STREAMS = ["stream_instance", "stream_inbox", "stream_task"]
 """They have no end; `test_streams` hears them."""
 
 there: dict[str, list[str]] = {}

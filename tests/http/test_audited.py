@@ -43,6 +43,10 @@ AUDITED_ELSEWHERE = {
     "delete_mail_template_of_org": "tests/store/test_audit_guards.py: it takes a template of the org",
     "complete_task": "tests/documents/test_guide.py: it reports what a flow asked for",
 }
+BATCH = {
+    "tasks": [{"type": "report.build", "input": {"month": month}} for month in ("May", "June")],
+    "then": {"type": "report.build", "input": {"month": "all"}},
+}
 CREATING = {
     "create_document": (
         "adam",
@@ -80,6 +84,7 @@ CREATING = {
         {"type": "report.build", "input": {"month": "May"}},
         "task.submit",
     ),
+    "submit_task_batch": ("adam", "POST", "/api/tasks/batches", BATCH, "task.submit"),
     "start_flow": ("alice", "POST", "/api/flows/orders.approval/start", ORDER, "workflow.start"),
     "create_entity": ("alice", "POST", "/api/entities/invoice", {"data": INVOICE_DATA}, "invoice.create"),
     "emit_event": ("olga", "POST", "/api/events/payment:7", {"data": {}}, "event.emit"),

@@ -25,6 +25,7 @@ REASONS = {
     "probe": "for balancers and collectors of metrics",
     "outsider": "for an outside party with a signed address, who has no account",
     "stream": "a stream for browsers; elsewhere read again",
+    "wait": "a value of Python; elsewhere the stream of the task, or the task read again",
     "files": "works on files, without a server",
     "process": "for the operator of the processes or of the database",
     "batch": "many at once, for programs in Python; over HTTP one by one",
@@ -228,10 +229,16 @@ signing secrets | list | list_signing_secrets_of_org | signing-secrets list | si
 signing secrets | rotate | rotate_signing_secret | signing-secrets rotate | signing_secrets.rotate
 signing secrets | retire | retire_signing_secrets | signing-secrets retire | signing_secrets.retire
 tasks | submit | submit_task | tasks submit | tasks.submit
+tasks | submit a batch | submit_task_batch | tasks submit-batch | tasks.submit_batch
 tasks | submit many | -batch | -batch | tasks.submit_many
 tasks | list | list_tasks_of_org | tasks list | tasks.list
 tasks | show | show_task | tasks show | tasks.get
 tasks | read the log | show_task_log | tasks log | tasks.log
+tasks | read the tree | show_task_tree | tasks tree | tasks.tree
+tasks | stream progress and log | stream_task | -stream | -stream
+tasks | await the result | -wait | -wait | tasks.handle
+tasks | list resources | list_task_resources | resources list | resources.list
+tasks | show a resource | show_task_resource | resources show | resources.get
 tasks | cancel | cancel_task | tasks cancel | tasks.cancel
 tasks | complete | complete_background_task | tasks complete | tasks.complete
 tasks | fail | fail_background_task | tasks fail | tasks.fail

@@ -90,6 +90,10 @@ BODIES = {
     },
     "fail_background_task": {"message": "no paper"},
     "submit_task": {"type": "report.build", "input": {"month": "May"}},
+    "submit_task_batch": {
+        "tasks": [{"type": "report.build", "input": {"month": "May"}}],
+        "then": {"type": "report.build", "input": {"month": "all"}},
+    },
 }
 NAMES = {
     "flow": "pair",

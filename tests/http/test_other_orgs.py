@@ -94,6 +94,8 @@ CASES = {
     "reenqueue_instance": ("adam", None, {}),
     "show_task": ("adam", None, {}),
     "show_task_log": ("adam", None, {}),
+    "show_task_tree": ("adam", None, {}),
+    "stream_task": ("adam", None, {}),
     "cancel_task": ("adam", None, {}),
     "complete_background_task": ("adam", {"output": {"pages": 3}}, {}),
     "fail_background_task": ("adam", {"message": "no paper"}, {}),
@@ -187,6 +189,9 @@ NOTHING_TO_NAME = {
     "save_rule_of_org",
     "list_evaluations_of_rule",
     "submit_task",
+    "submit_task_batch",
+    "list_task_resources",
+    "show_task_resource",
     "complete_task",
     "create_document",
     "list_documents",
@@ -426,6 +431,7 @@ def test_a_route_that_names_something_is_tried_with_it():
         }
         if route.name not in (
             "show_template",
+            "show_task_resource",
             "keep_approval_chain",
             "put_secret_of_org",
             "save_rule_of_org",

@@ -25,7 +25,7 @@ from assent.bodies.instances import (
     TimelineStep,
     VersionBody,
 )
-from assent.bodies.operations import EntityAuditBody, TaskBody, TaskItemBody
+from assent.bodies.operations import EntityAuditBody, TaskBody, TaskItemBody, TaskTreeBody
 from assent.definitions import publish_flow
 from assent.http.routes.entity_history import DecisionRecordBody
 from assent.kernel.entities import read_actor
@@ -50,6 +50,13 @@ BODIES = {name: (body, headers) for name, (_, body, headers) in CASES.items()} |
     "reassign_approval": ({"from_user": "fin", "to_user": "bob"}, {}),
     "reassign_form": ({"from_user": "max", "to_user": "bob"}, {}),
     "submit_task": ({"type": "report.build", "input": {"month": "May"}}, {}),
+    "submit_task_batch": (
+        {
+            "tasks": [{"type": "report.build", "input": {"month": "May"}}],
+            "then": {"type": "report.build", "input": {"month": "all"}},
+        },
+        {},
+    ),
     "start_flow": ({}, {}),
     "advance_instance": ({"event": "approved", "step": "sign"}, {}),
     "save_filter_of_caller": ({"filter": {"state": ["draft"]}}, {}),
@@ -236,6 +243,8 @@ async def test_those_who_may_read_are_shown_it(hidden, furnished, kind):
         ("/api/forms/{step_id}", "nobody"),
         ("/api/outside-requests/{asked_id}", "nobody"),
         ("/api/tasks/{task_id}", "ned"),
+        ("/api/tasks/{task_id}/tree", "ned"),
+        ("/api/tasks/{task_id}/events", "ned"),
         ("/api/requirements/{requirement_id}", "ned"),
     ],
 )
@@ -533,6 +542,7 @@ def python_reads(acme, ids):
         "show_form": (acme.forms.get(UUID(ids["step_id"])), FormBody.of),
         "list_tasks_of_org": (acme.tasks.list(), TaskItemBody.of),
         "show_task": (acme.tasks.get(UUID(ids["task_id"])), TaskBody.of),
+        "show_task_tree": (acme.tasks.tree(UUID(ids["task_id"])), TaskTreeBody.of),
     }
 
 

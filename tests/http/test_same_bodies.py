@@ -68,6 +68,7 @@ BY_LIST: dict[str, tuple[str, str]] = {
     "rules list": ("adam", "/api/rules"),
     "rules evaluations expense odd": ("adam", "/api/rules/expense/odd/evaluations"),
     "chains list": ("adam", "/api/approval-chains"),
+    "resources list": ("adam", "/api/resources"),
     "mail-templates list": ("adam", "/api/mail-templates"),
     "audit": ("adam", "/api/audit"),
     "incidents --each": ("adam", "/api/operations/incidents/all"),
@@ -91,7 +92,8 @@ BY_COMMAND = {
     *("comments add", "questions show", "questions ask", "questions answer"),
     *("entities diff", "entities count", "entities indexes"),
     *("tasks submit", "tasks show", "tasks cancel", "tasks retry"),
-    *("tasks complete", "tasks fail", "tasks log"),
+    *("tasks complete", "tasks fail", "tasks log", "tasks tree", "tasks submit-batch"),
+    *("resources show",),
     *("documents create", "documents show", "documents add-version", "documents verify"),
     *("documents reject", "documents erase", "documents upload", "documents download", "documents link"),
     *("outside-requests upload-link", "outside-requests revoke-links"),
@@ -258,6 +260,10 @@ async def full(world: BothDoors) -> BothDoors:
             connection, org_id="acme", event_type="on_poke", payload_json={"cause": "x"}, **dead
         )
         await insert_effect(connection, org_id="acme", lane="mail", **dead)
+        for name in ("ollama", "printer"):
+            await connection.execute(
+                "INSERT INTO assent.resources VALUES ($1, 2) ON CONFLICT DO NOTHING", name
+            )
     return world
 
 
@@ -386,6 +392,24 @@ async def test_an_entity_is_the_same_after_every_command(world: BothDoors) -> No
     assert by_cli["entity"] == await world.http("alice", "GET", f"/api/entities/invoice/{ids[0]}")
 
 
+async def check_batch(world: BothDoors) -> None:
+    """A batch is the same from a file as over HTTP, with its tree, and so is a resource that it uses."""
+    month = {"type": "report.build", "input": {"month": "May"}, "resources": ["printer"]}
+    batch = {"tasks": [month], "then": {"type": "report.build", "input": {"month": "all"}, "key": "all"}}
+    words = ("tasks", "submit-batch", "-", "--json")
+    submitted = json.loads((await world.desk.run(*words, user="adam", text=json.dumps(batch))).stdout)
+    assert submitted == await world.http("adam", "POST", "/api/tasks/batches", batch)
+    tree = await world.desk.json("tasks", "tree", submitted["id"], user="adam")
+    assert tree == await world.http("adam", "GET", f"/api/tasks/{submitted['id']}/tree")
+    assert [(one["status"], one["resources"]) for one in tree["tasks"]] == [
+        ("blocked", []),
+        ("queued", ["printer"]),
+    ]
+    shown = await world.desk.json("resources", "show", "printer", user="adam")
+    assert shown == await world.http("adam", "GET", "/api/resources/printer")
+    assert (shown["max_concurrency"], shown["running"], shown["waiting"]) == (1, 0, 1)
+
+
 async def test_a_task_is_the_same_after_every_command(world: BothDoors) -> None:
     submit = ("tasks", "submit", "report.build", "-d", "month=May", "--key", "may")
     submitted = await world.desk.json(*submit, user="adam")
@@ -416,6 +440,7 @@ async def test_a_task_is_the_same_after_every_command(world: BothDoors) -> None:
         ended = await world.desk.json("tasks", command, task["id"], *options, user="adam")
         assert ended == await world.http("adam", "GET", f"/api/tasks/{task['id']}")
         assert ended["status"] == {"complete": "done", "fail": "dead"}[command]
+    await check_batch(world)
     retried = await world.desk.json("tasks", "retry", failing["id"], user="adam")
     assert retried == await world.http("adam", "GET", f"/api/tasks/{failing['id']}")
     assert retried["status"] == "queued"

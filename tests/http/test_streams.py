@@ -12,10 +12,13 @@ from assent.http import changes, event_stream
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
+from assent.jobs.job import RetryPolicy, Succeeded, next_state
 from assent.people.api_keys import create_api_key
+from assent.tasks.notes import Notes, news_of, write_news_if_claimed
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
 from tests.plain_sql import end_listeners
+from tests.workers import TasksWorker
 
 WAIT_S = 20
 
@@ -274,3 +277,103 @@ async def test_streams_of_all_keys_of_a_member_are_counted_together(house, furni
         async with house.client("bob") as client:
             refused = await client.get("/api/inbox/events", headers=bearer(text))
         assert problem(refused, 429)["code"] == "TOO_MANY_REQUESTS"
+
+
+class RunningTask:
+    """A task that a worker has claimed, which says what the test wants it to."""
+
+    def __init__(self, database, worker, task) -> None:
+        self.database, self.worker, self.task = database, worker, task
+        self.id = task.id
+        self.notes = Notes(task.job)
+
+    async def say(self, *lines: str, progress: float | None = None) -> None:
+        for line in lines:
+            self.notes.log(line, "info", self.database.clock.now())
+        if progress is not None:
+            self.notes.say(progress, "page 12 of 30", self.database.clock.now())
+        async with self.database.transaction(None) as connection:
+            news = news_of([self.notes])
+            await write_news_if_claimed(connection, self.worker.duty._jobs.worker_id, news)
+            for one in news:
+                self.notes.wrote(one)
+
+    async def end(self) -> None:
+        result = next_state(self.task, Succeeded(result={"pages": 30}), RetryPolicy())
+        await self.worker.duty._exchange([result], 0)
+
+
+@pytest.fixture
+async def running_task(furnished) -> RunningTask:
+    worker = TasksWorker(app, furnished)
+    await worker.submit("report.build", {"month": "May"})
+    (task,) = await worker.claim(1)
+    return RunningTask(furnished, worker, task)
+
+
+async def test_task_streams_its_progress_and_its_log_until_it_ends(house, running_task):
+    async with house.stream("adam", f"/api/tasks/{running_task.id}/events") as stream:
+        assert await stream.block() == {"retry": "2000"}
+        first = await stream.event()
+        assert (first["event"], first["status"], first["progress"]) == ("task", "running", None)
+        await running_task.say("read page 11", "read page 12", progress=0.4)
+        lines = [await stream.event() for _ in range(2)]
+        assert [(line["event"], line["id"], line["message"]) for line in lines] == [
+            ("log", "1.1", "read page 11"),
+            ("log", "1.2", "read page 12"),
+        ]
+        state = await stream.event()
+        assert (state["event"], state["progress"]["fraction"]) == ("task", 0.4)
+        await running_task.end()
+        assert (await stream.event())["status"] == "done"
+        assert await stream.ended()
+
+
+async def test_stream_of_a_task_is_taken_up_after_the_last_line_that_was_received(house, running_task):
+    """No line is sent twice and none is left out, whatever was written while nothing was connected."""
+    path = f"/api/tasks/{running_task.id}/events"
+    await running_task.say("a", "b")
+    async with house.stream("adam", path) as stream:
+        assert [(await stream.block() or {}).get("id") for _ in range(3)] == [None, "1.1", "1.2"]
+    await running_task.say("c", "d", progress=0.5)
+    async with house.stream("adam", path, "1.1") as stream:
+        assert [(await stream.event())["message"] for _ in range(3)] == ["b", "c", "d"]
+        assert (await stream.block())["event"] == "task"
+    await running_task.end()
+    async with house.stream("adam", path, "1.4") as stream:
+        last = await stream.block() and await stream.block()
+        assert json.loads(last["data"])["status"] == "done"
+        assert await stream.ended()
+    async with house.client("adam") as client:
+        again = await client.get(path, headers={"Last-Event-ID": last["id"]})
+        assert again.status_code == 204
+
+
+async def test_log_of_a_thousand_lines_is_streamed_whole_and_in_order(house, running_task):
+    await running_task.say(*(f"line {number}" for number in range(1, 1_000)))
+    await running_task.end()
+    async with house.stream("adam", f"/api/tasks/{running_task.id}/events") as stream:
+        found = []
+        while (
+            (event := await stream.event())["event"] == "log" or event["status"] != "done" or len(found) < 999
+        ):
+            if event["event"] == "log":
+                found.append(event["message"])
+        assert found == [f"line {number}" for number in range(1, 1_000)]
+
+
+async def test_notification_ends_the_wait_for_news_of_a_task(house, running_task, monkeypatch):
+    """Without one, the next look would be an hour away."""
+    monkeypatch.setattr(changes, "LOOK_EVERY_S", 3_600.0)
+    async with house.stream("adam", f"/api/tasks/{running_task.id}/events") as stream:
+        assert (await stream.event())["status"] == "running"
+        await running_task.say(progress=0.7)
+        assert (await stream.event())["progress"]["fraction"] == 0.7
+
+
+async def test_stream_of_a_task_is_for_those_who_may_read_it(house, running_task):
+    path = f"/api/tasks/{running_task.id}/events"
+    async with house.client("alice") as client:
+        assert problem(await client.get(path), 403)
+    async with house.client("adam", "globex") as client:
+        assert problem(await client.get(path), 404)

@@ -1,4 +1,4 @@
-"""Random trees of tasks under failures, killed workers, expired leases and cancels: what always holds, seed by seed.
+"""Random trees and batches of tasks under failures, kills, expired leases, cancels and limits: what always holds.
 
 Workers are stepped: what they have run and not yet written is held back, so that a lease may expire in between.
 """
@@ -21,6 +21,7 @@ from tests.workers import TasksWorker, run_until_done
 from tests.world import ORG, fetch
 
 ACTIONS = 60
+SCANS = ("tests.scan", "tests.bind")
 ENDED = {"done", "cancelled", "dead"}
 HISTORY = """
 SELECT j.id, j.status, j.attempts, j.attempts_max, j.parent_id, s.parent_attempt, s.input, j.ended_at
@@ -43,7 +44,19 @@ class Forest:
     def tree(self, depth: int = 0) -> dict[str, Any]:
         width = self.random.choice((0, 0, 1, 2, 4)) if depth < 3 else 0
         parts = [self.tree(depth + 1) for _ in range(width if depth else max(1, width))]
-        return {"parts": parts, "ends": self.random.choice(("", "", "", "dies", "fails", "handles", "again"))}
+        ends = self.random.choice(("", "", "", "dies", "fails", "handles", "again"))
+        return {"parts": parts, "ends": ends, "type": self.random.choice(("tests.tree", *SCANS))}
+
+    async def submit(self) -> None:
+        """Submit a tree, or some as a batch with one that runs when they have ended."""
+        acme = self.workers[0].runtime.org(ORG)
+        trees = [self.tree() for _ in range(self.random.randint(1, 3))]
+        tasks = [assent.NewTask(each["type"], each) for each in trees]
+        if len(tasks) == 1:
+            await acme.tasks.submit_many(tasks)
+        else:
+            then = {"parts": [], "ends": self.random.choice(("", "handles", "fails"))}
+            await acme.tasks.submit_batch(tasks, assent.NewTask("tests.tree", then))
 
     async def claim(self) -> None:
         worker = self.random.choice(self.workers)
@@ -93,11 +106,14 @@ class Forest:
 
 
 def plant(app: App) -> None:
-    @app.task("tests.tree", attempts_max=2)
+    app.resource("scanner", max_concurrency=2).resource("table", max_concurrency=1)
+
     class Tree:
-        async def on_start(self, task: assent.TaskContext, parts: list[Any], ends: str) -> Any:
+        async def on_start(
+            self, task: assent.TaskContext, parts: list[Any], ends: str, type: str = ""
+        ) -> Any:
             for part in parts:
-                task.subtask("tests.tree", part)
+                task.subtask(part["type"], part)
             return assent.Blocked() if parts else self.end(task, ends)
 
         async def on_resume(self, task: assent.TaskContext, ends: str) -> Any:
@@ -120,6 +136,10 @@ def plant(app: App) -> None:
             assert all(one.status in ENDED for one in task.subtasks)
             return {"attempt": task.attempt}
 
+    app.task("tests.tree", attempts_max=2)(Tree)
+    app.task("tests.scan", attempts_max=2, resources=["scanner"])(Tree)
+    app.task("tests.bind", attempts_max=2, resources=["scanner", "table"])(Tree)
+
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_trees_end_legally_whatever_happens(
@@ -128,8 +148,10 @@ async def test_trees_end_legally_whatever_happens(
     plant(app)
     forest = Forest(app, database, clock, Random(seed))  # noqa: S311
     forest.workers = [TasksWorker(app, database) for _ in range(3)]
+    for worker in forest.workers:
+        await worker.duty._declare()
     for _ in range(3):
-        await forest.workers[0].submit("tests.tree", forest.tree())
+        await forest.submit()
     actions = [forest.claim] * 5 + [forest.settle] * 5 + [forest.wait, forest.unblock] * 2
     actions += [forest.kill, forest.expire, forest.cancel]
     for _ in range(ACTIONS):
@@ -145,7 +167,9 @@ async def test_trees_end_legally_whatever_happens(
 
 
 async def holds_at_every_instant(database: Database) -> None:
-    """A parent that is not blocked, running or to be run again has no open subtask; and no task ends before them."""
+    """A parent with an open subtask is blocked, and no more tasks run with a resource than may."""
+    for resource in await fetch(database, "SELECT * FROM assent.list_resources()"):
+        assert resource["running"] <= resource["max_concurrency"], resource
     rows = {row["id"]: row for row in await fetch(database, HISTORY)}
     for row in rows.values():
         parent = rows.get(row["parent_id"])

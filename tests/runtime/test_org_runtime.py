@@ -101,9 +101,9 @@ async def test_handle_of_a_task_is_the_function_and_submits_it(database: Databas
     assert (archive.__name__, archive.__doc__) == ("archive", "Archive a scan.")
     assert await archive(None, number=7) == "scan-7.pdf"
     org = app.runtime(database).org(ORG, ANN)
-    task_id = await archive.configure(key="scan 7", priority=200).submit(org, number=7)
-    assert await org.tasks.submit(archive, {"number": 7}, key="scan 7") == task_id
-    task = await org.by(assent.SYSTEM).tasks.get(task_id)
+    submitted = await archive.configure(key="scan 7", priority=200).submit(org, number=7)
+    assert await org.tasks.submit(archive, {"number": 7}, key="scan 7") == submitted
+    task = await org.by(assent.SYSTEM).tasks.get(submitted.id)
     assert (task.type, task.input, task.priority) == ("scans.archive", {"number": 7}, 200)
     with pytest.raises(Refused, match="MISSING_KEY"):
         await archive.submit(org)

@@ -24,6 +24,7 @@ HISTORY = {
     "job_attempts": "ended_at",
     "effects": "trace_id",
     "task_keys": "task_id",
+    "task_throttles": "rate_key",
     "workflow_start_keys": "instance_id",
     "step_evidence": "evidence",
 }

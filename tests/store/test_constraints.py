@@ -62,6 +62,15 @@ insert_attempt = partial(insert, table="job_attempts")
 insert_progress = partial(insert, table="task_progress")
 insert_log_line = partial(insert, table="task_log_lines")
 insert_task_key = partial(insert, table="task_keys")
+insert_throttle = partial(insert, table="task_throttles")
+RATE = {"rate_key": "crm", "rate_max": 3, "rate_period": timedelta(seconds=1)}
+
+
+async def insert_resource(connection, name="ollama", max_concurrency=2):
+    """Resources belong to no org."""
+    await connection.execute("INSERT INTO assent.resources VALUES ($1, $2)", name, max_concurrency)
+
+
 insert_step_evidence = partial(insert, table="step_evidence")
 insert_start_key = partial(insert, table="workflow_start_keys")
 insert_kept_event = partial(insert, table="workflow_kept_events")
@@ -170,6 +179,19 @@ CHECKS = [
     ("job_attempt_that_failed_says_why", insert_attempt, {"error": "x"}),
     ("task_progress_is_a_part_of_the_whole", insert_progress, {"fraction": 1.1}),
     ("task_log_level_is_known", insert_log_line, {"level": "loud"}),
+    ("only_a_task_is_throttled", insert_plain_job, {"kind": "effect", "throttle": NOBODY}),
+    ("task_throttle_limits_something", insert_throttle, {"resources": []}),
+    ("task_throttle_has_few_resources", insert_throttle, {"resources": [f"r{n}" for n in range(11)]}),
+    ("rate_of_a_throttle_is_whole", insert_throttle, {"rate_key": "crm"}),
+    ("rate_of_a_throttle_is_whole", insert_throttle, {"rate_max": 3, "rate_period": timedelta(seconds=1)}),
+    ("rate_of_a_throttle_lets_one_start", insert_throttle, RATE | {"rate_max": 0}),
+    ("rate_of_a_throttle_lets_one_start", insert_throttle, RATE | {"rate_period": timedelta()}),
+    ("rate_key_is_short", insert_throttle, RATE | {"rate_key": ""}),
+    ("rate_key_is_short", insert_throttle, RATE | {"rate_key": "k" * 501}),
+    ("resource_name_is_short", insert_resource, {"name": ""}),
+    ("resource_name_is_short", insert_resource, {"name": " \u200b"}),
+    ("resource_name_is_short", insert_resource, {"name": "n" * 101}),
+    ("resource_lets_one_task_run", insert_resource, {"max_concurrency": 0}),
     ("task_key_is_not_blank", insert_task_key, {"key": ""}),
     ("task_key_is_not_blank", insert_task_key, {"key": " \u200b"}),
     ("task_key_is_short", insert_task_key, {"key": "k" * 201}),

@@ -118,6 +118,8 @@ TRIGGERS = {
     "step_evidence_is_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "start_keys_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "start_keys_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "task_throttles_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "task_throttles_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "task_keys_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "task_keys_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "job_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",

@@ -25,6 +25,8 @@ QUEUES = {
     "worker_leases",
     "number_series",
     "task_progress",
+    "rate_starts",
+    "task_waiters",
 }
 WORK = {
     "jobs",

@@ -140,7 +140,7 @@ async def test_tasks_of_tomorrow_are_not_read_to_find_those_of_today(
             for row in await connection.fetch(
                 "EXPLAIN (ANALYZE, BUFFERS OFF, TIMING OFF) SELECT id FROM assent.jobs WHERE org_id = 'acme'"
                 " AND kind = 'task' AND lane = 'tests.note' AND priority = 128 AND status IN ('queued', 'retrying')"
-                " AND run_at <= $1 ORDER BY run_at, id LIMIT 100",
+                " AND throttle IS NULL AND run_at <= $1 ORDER BY run_at, id LIMIT 100",
                 clock.now(),
             )
         )

@@ -7,7 +7,7 @@ import pytest
 
 import assent
 from assent.app import App
-from assent.jobs.job import AttemptResult, Succeeded
+from assent.jobs.job import AttemptResult, RetryPolicy, Succeeded, next_state
 from assent.jobs.queue import hold_if_claimed
 from assent.store.connection import connect
 from assent.store.database import Connection
@@ -100,3 +100,30 @@ async def test_a_worker_cannot_come_back_while_its_tasks_are_given_to_others(
     finally:
         await holder.close()
     assert await tasks_worker.status() == "queued"
+
+
+async def test_subtasks_of_a_fenced_attempt_are_not_submitted_with_those_of_the_present_one(
+    app: App, open_tasks_worker: OpenTasksWorker
+) -> None:
+    """A worker that stood still for too long has two attempts at one task, and hands in both at once."""
+
+    @app.task("tests.part")
+    async def part() -> None: ...
+
+    @app.task("tests.whole")
+    async def whole(task: assent.TaskContext) -> assent.Blocked:
+        task.subtask("tests.part")
+        return assent.Blocked()
+
+    worker = open_tasks_worker()
+    whole_id = await worker.submit("tests.whole")
+    results = []
+    for _ in range(2):
+        (claimed,) = await worker.claim(1)
+        outcome = (await worker.duty._attempts.make(claimed)).outcome
+        results.append(next_state(claimed, outcome, RetryPolicy()))
+        if len(results) == 1:
+            await worker.sweep()
+    await worker.duty._exchange(results, 0)
+    made = [row for row in await worker.rows() if row["parent_id"] == whole_id]
+    assert len(made) == 1, "of the second attempt alone"

@@ -31,7 +31,7 @@ async def test_class_with_hooks_is_a_task(app: App, open_tasks_worker: OpenTasks
     worker = open_tasks_worker()
     assert greet.__doc__ == "Greets people."
     assert greet.name == "tests.greet"
-    task_id = await greet.submit(worker.runtime.org("acme"), name="ann", times=2)
+    task_id = (await greet.submit(worker.runtime.org("acme"), name="ann", times=2)).id
     await worker.work()
     assert (await worker.attempts(task_id))[0]["output"] == {"text": "hello ann hello ann ", "attempt": 1}
     with pytest.raises(assent.Refused, match="often"):

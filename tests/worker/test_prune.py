@@ -49,6 +49,7 @@ async def test_receipts_of_an_ended_instance_go_after_ninety_days(place, databas
         "effects": 0,
         "tasks": 0,
         "kept_events": 0,
+        "rate_starts": 0,
     }
     assert [await count(database, table) for table in RECEIPTS] == [0, 0]
     assert (await Prune(place).run_once()).count == 0
@@ -174,7 +175,16 @@ async def test_instance_that_another_worker_prunes_is_not_waited_for(place, data
         assert await Prune(place).run_once() == RunResult(
             0,
             parts=dict.fromkeys(
-                ("step_receipts", "outbox_receipts", "events", "effects", "tasks", "kept_events"), 0
+                (
+                    "step_receipts",
+                    "outbox_receipts",
+                    "events",
+                    "effects",
+                    "tasks",
+                    "kept_events",
+                    "rate_starts",
+                ),
+                0,
             ),
         )
 

@@ -21,7 +21,7 @@ from tests.rows import (
     insert_step,
 )
 from tests.workers import run_until_done, second_worker, with_options
-from tests.world import count, fetch
+from tests.world import count, fetch, rows
 
 OF_THE_INSTANCE = (
     "workflow_instances",
@@ -35,7 +35,7 @@ OF_THE_INSTANCE = (
     "step_evidence",
 )
 EVIDENCE = ("entities", "entity_versions", "audit_log", "approval_requests", "approval_decisions")
-DELETED_ONE = {"instances": 1, "steps": 2, "events": 1, "effects": 1, "receipts": 2}
+DELETED_ONE = {"instances": 1, "steps": 2, "events": 1, "effects": 1, "receipts": 2, "tasks": 0}
 
 
 async def set_policy(database: Database, days: Any, org_id: str = "acme") -> None:
@@ -182,3 +182,56 @@ async def test_two_workers_at_once_delete_every_instance_once(place, database, c
         done = await asyncio.gather(run_until_done(Retention(place)), run_until_done(Retention(other)))
     assert sum(each.count for each in done) == 12
     assert await counts(database, OF_THE_INSTANCE) == [0] * len(OF_THE_INSTANCE)
+
+
+async def task_of(database: Database, status: str, org_id: str, **given: Any) -> Any:
+    async with database.transaction(None) as connection:
+        job = await insert(
+            connection,
+            "jobs",
+            org_id=org_id,
+            kind="task",
+            lane="a",
+            attempts_max=1,
+            status=status,
+            ended_at=None if status == "queued" else START,
+            **given,
+        )
+        row = {
+            "org_id": org_id,
+            "id": job["id"],
+            "type": "a",
+            "input": {},
+            "attempts_max": 1,
+            "submitted_by": "ann",
+        }
+        await insert(connection, "task_submissions", **row)
+        await insert(
+            connection,
+            "task_progress",
+            org_id=org_id,
+            task_id=job["id"],
+            attempt=1,
+            fraction=1.0,
+            message="",
+            at=START,
+        )
+        return job["id"]
+
+
+async def test_results_of_tasks_are_kept_for_as_long_as_the_org_says(place, database, clock):
+    async with database.transaction(None) as connection:
+        await insert(connection, "orgs", org_id="acme", settings={"task_retention_days": 3})
+        await insert(connection, "orgs", org_id="globex", settings={"task_retention_days": "soon"})
+    stay = {await task_of(database, status, "acme") for status in ("queued", "dead")}
+    stay.add(await task_of(database, "done", "globex"))
+    for status in ("done", "cancelled"):
+        await task_of(database, status, "acme")
+    clock.advance("3d")
+    assert (await Retention(place).run_once()).count == 0
+    clock.advance("1s")
+    done = await Retention(place).run_once()
+    assert (done.count, done.parts["tasks"]) == (2, 2)
+    for table in ("jobs", "task_submissions"):
+        assert {row["id"] for row in await rows(database, table)} == stay
+    assert {row["task_id"] for row in await rows(database, "task_progress")} == stay

@@ -268,6 +268,35 @@ class TaskItemBody(ResponseModel):
     awaited: bool = Field(description="Whether that step waits for it.")
     parent_id: UUID | None = Field(description="Of a subtask: the task that waits for it.")
     created_at: datetime
+    resources: list[str] = Field(description="What it uses, and may have to wait for.", examples=[["ollama"]])
+    rate_key: str | None = Field(
+        description="What its starts are counted under, where their rate is limited."
+    )
+
+
+class TaskNodeBody(TaskItemBody):
+    """A task in a tree."""
+
+    depth: int = Field(description="How many tasks of the tree are above it.")
+
+
+class TaskTreeBody(ResponseModel):
+    """A task with its subtasks, and theirs."""
+
+    counts: dict[TaskStatus, int] = Field(
+        description="How many there are of each status.", examples=[{"done": 3}]
+    )
+    tasks: list[TaskNodeBody] = Field(description="The first 1,000, each below its parent.")
+
+
+class ResourceBody(ResponseModel):
+    """What tasks use that can do only so much at a time."""
+
+    name: str = Field(examples=["ollama"])
+    max_concurrency: int | None = Field(description="How many tasks may run with it; null for any number.")
+    running: int = Field(description="How many do, of all orgs.")
+    waiting: int = Field(description="How many tasks of the org are due and wait.")
+    declared_at: datetime = Field(description="When a worker declared it so.")
 
 
 class AttemptBody(ResponseModel):
@@ -302,6 +331,16 @@ class LogLineBody(ResponseModel):
     level: Literal["debug", "info", "warning", "error"]
     message: str = Field(examples=["fetched 3 pages"])
     at: datetime
+
+
+class TaskStateBody(ResponseModel):
+    """How far a task is."""
+
+    id: UUID
+    status: TaskStatus
+    attempts: int
+    progress: ProgressBody | None = Field(description="How far its last attempt was, where it said so.")
+    ended_at: datetime | None
 
 
 class TaskBody(TaskItemBody):

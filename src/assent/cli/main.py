@@ -43,6 +43,7 @@ from assent.cli import (
     profiles,
     rebuild,
     requirements,
+    resources,
     roles,
     rules,
     secrets,
@@ -203,6 +204,7 @@ app.add_typer(event_sources.app, name="event-sources", rich_help_panel=OPERATORS
 app.add_typer(outside_requests.app, name="outside-requests", rich_help_panel=OPERATORS)
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
 app.add_typer(tasks.app, name="tasks", rich_help_panel=OPERATORS)
+app.add_typer(resources.app, name="resources", rich_help_panel=OPERATORS)
 app.add_typer(dead_letters.app, name="dead-letters", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(rebuild.rebuild)
 app.add_typer(profiles.app, name="profiles", rich_help_panel=OPERATORS)

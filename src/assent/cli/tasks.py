@@ -1,21 +1,30 @@
 """`assent tasks`: submit background work, read it, end it from outside, cancel it, retry it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
 
 import typer
 
-from assent.cli.options import CursorOption, DataOption, JsonDataOption, LimitOption, given_data
+from assent.cli.options import (
+    CursorOption,
+    DataOption,
+    JsonDataOption,
+    LimitOption,
+    given_data,
+    yaml_object,
+)
 from assent.cli.remote import get, given, post
 from assent.cli.session import ActorOptions, ActorSession, act, act_then_read, by_member
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
-    from assent.bodies.operations import SubmittedBody, TaskBody
+    from assent.bodies.operations import SubmittedBody, TaskBody, TaskTreeBody
     from assent.tasks.views import TaskView
 
 app = typer.Typer(
@@ -58,6 +67,17 @@ def submit(  # noqa: PLR0913, PLR0917
     run_at: Annotated[
         datetime | None, typer.Option("--run-at", help="Not before; at once without it.")
     ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", help="Not before so long after now, such as 15m.")
+    ] = None,
+    resource: Annotated[
+        list[str] | None, typer.Option("--resource", help="What it uses besides what its type says.")
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", help="How many of its --rate-key may start in a period, such as 100/1m."),
+    ] = None,
+    rate_key: Annotated[str | None, typer.Option("--rate-key", help="What --rate counts together.")] = None,
 ) -> None:
     """Submit a task; a worker runs it.
 
@@ -67,18 +87,73 @@ def submit(  # noqa: PLR0913, PLR0917
 
     input = given_data(data, json_data)
     at = run_at.astimezone() if run_at else None
+    limit = _rate(rate, rate_key)
 
     async def work(session: ActorSession) -> "SubmittedBody":
         from assent.bodies.operations import SubmittedBody
         from assent.runtime.rights import require_capability
 
         require_capability(session.actor, session.app.capability_to_submit(type))
-        tasks = session.commands.tasks
-        return SubmittedBody(id=await tasks.submit(type, input, key=key, priority=priority, run_at=at))
+        options = _options(key=key, priority=priority, run_at=at, delay=delay, resource=resource, limit=limit)
+        task = await session.commands.tasks.submit(type, input, **options)
+        return SubmittedBody(id=task.id)
 
-    route = post("tasks", body=given(type=type, input=input, key=key, priority=priority, run_at=at))
+    body = given(type=type, input=input, key=key, priority=priority, run_at=at, delay=delay, rate_limit=limit)
+    route = post("tasks", body=body | ({"resources": resource} if resource else {}))
     submitted = act(who, route, work)
     print_change(submitted, f"submitted {submitted.id}", json=who.json)
+
+
+@app.command("submit-batch")
+@by_member
+def submit_batch(
+    who: ActorOptions,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="`tasks` and `then`, as YAML or JSON; - for standard input."),
+    ],
+) -> None:
+    """Submit tasks, and one that runs once all of them have ended. Prints the id of that one.
+
+    Takes what each of its types takes: `tasks:submit`, or the capability that the application names.
+    """
+    from assent.cli.output import print_change
+
+    batch = yaml_object(file)
+
+    async def work(session: ActorSession) -> "SubmittedBody":
+        from assent.bodies.operations import SubmittedBody
+        from assent.runtime.rights import require_capability
+        from assent.runtime.task_commands import read_batch
+
+        tasks, then = read_batch(batch)
+        for type in sorted({task.type for task in (*tasks, then)}):
+            require_capability(session.actor, session.app.capability_to_submit(type))
+        return SubmittedBody(id=(await session.commands.tasks.submit_batch(tasks, then)).id)
+
+    submitted = act(who, post("tasks", "batches", body=batch), work)
+    print_change(submitted, f"submitted {submitted.id}", json=who.json)
+
+
+def _rate(rate: str | None, key: str | None) -> Mapping[str, Any] | None:
+    """Return the rate limit that was given as `100/1m`; raise `BadParameter`."""
+    if rate is None and key is None:
+        return None
+    number, slash, period = (rate or "").partition("/")
+    if not (slash and number.isdecimal() and period and key):
+        raise typer.BadParameter(
+            f"expected --rate such as 100/1m, and a --rate-key, found {rate!r} and {key!r}"
+        )
+    return {"max": int(number), "per": period, "key": key}
+
+
+def _options(
+    *, resource: Sequence[str] | None, limit: Mapping[str, Any] | None, **rest: Any
+) -> Mapping[str, Any]:
+    from assent.model.job import RateLimit
+
+    given_limit = RateLimit(limit["max"], per=limit["per"], key=limit["key"]) if limit is not None else None
+    return {**rest, "resources": tuple(resource or ()), "rate_limit": given_limit}
 
 
 @app.command("list")
@@ -118,6 +193,36 @@ def show(who: ActorOptions, task: TaskArgument) -> None:
     """Show a task with its input, its output and every attempt. Takes the capability `tasks:read`."""
     found = act(who, get("tasks", task), lambda session: _read(session, task))
     _print(found, who.json)
+
+
+@app.command()
+@by_member
+def tree(who: ActorOptions, task: TaskArgument) -> None:
+    """Show a task with all that is below it, and the status of each. Takes the capability `tasks:read`."""
+    from assent.cli.output import console, print_body, print_table, status_text, table
+
+    async def work(session: ActorSession) -> "TaskTreeBody":
+        from assent.bodies.operations import TaskTreeBody
+
+        return TaskTreeBody.of(await session.commands.tasks.tree(task))
+
+    found = act(who, get("tasks", task, "tree"), work)
+    if who.json:
+        print_body(found)
+        return
+    rows: Iterable[Sequence[str | Text]] = (
+        [
+            str("  " * one.depth + one.type),
+            str(one.id),
+            status_text(one.status),
+            f"{one.attempts}/{one.attempts_max}",
+        ]
+        for one in found.tasks
+    )
+    print_table(table(("type", "task", "status", "tried"), rows))
+    shown, total = len(found.tasks), sum(found.counts.values())
+    if shown < total:
+        console().print(f"{total - shown} more are not shown.", style="dim")
 
 
 @app.command()

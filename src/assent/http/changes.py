@@ -1,4 +1,4 @@
-"""The feed of changes of instances and inboxes, for all streams of a process.
+"""The feed of changes of instances, inboxes and tasks, for all streams of a process.
 
 One connection listens, and one statement for each kind of topic reads, however many streams there are. It reads when
 the outboxes are notified, and every second: a command that emits nothing sends no notification, and if each command
@@ -27,7 +27,7 @@ from assent.store.queries import load_queries
 _log = logging.getLogger(__name__)
 _SQL: Final = load_queries("assent.http", "changes.sql")
 
-CHANNELS: Final = ("assent_events", "assent_effects")
+CHANNELS: Final = ("assent_events", "assent_effects", "assent_task_notes")
 LOOK_EVERY_S: Final = 1.0
 LOOK_PAUSE_S: Final = 0.1
 """The pause between two reads, however many notifications arrive."""
@@ -39,12 +39,13 @@ AWAY: Final = (StoreError, OSError, asyncpg.PostgresError, asyncpg.InterfaceErro
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The topic of a stream: an instance, or the inbox of a user."""
+    """The topic of a stream: an instance, a task, or the inbox of a user."""
 
     org_id: str
     what: UUID | str
     partition_id: str | None = None
     """Of an inbox, the one partition that its owner sees; None for all."""
+    is_task: bool = False
 
 
 class Watched:
@@ -137,11 +138,13 @@ class ChangeFeed:
                 await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:
-        instances = [topic for topic in self._topics if isinstance(topic.what, UUID)]
+        instances = [topic for topic in self._topics if isinstance(topic.what, UUID) and not topic.is_task]
+        tasks = [topic for topic in self._topics if topic.is_task]
         inboxes = [topic for topic in self._topics if isinstance(topic.what, str)]
         async with self._database.transaction(None, read_only=True) as connection:
             found = {
                 **await look_at_instances(connection, instances),
+                **await look_at_tasks(connection, tasks),
                 **await look_at_inboxes(connection, inboxes, self._database.clock.now()),
             }
         for topic, watched in self._topics.items():
@@ -155,6 +158,14 @@ async def look_at_instances(connection: Connection, topics: Sequence[Topic]) -> 
         return {}
     rows = await connection.fetch(_SQL.look_at_instances, *_columns(topics))
     return {Topic(row["org_id"], row["id"]): str(row["version"]) for row in rows}
+
+
+async def look_at_tasks(connection: Connection, topics: Sequence[Topic]) -> Mapping[Topic, str]:
+    """Return a text for each task that changes with what its stream shows; a deleted one is left out."""
+    if not topics:
+        return {}
+    rows = await connection.fetch(_SQL.look_at_tasks, *_columns(topics))
+    return {Topic(row["org_id"], row["id"], is_task=True): row["seen"] for row in rows}
 
 
 async def look_at_inboxes(

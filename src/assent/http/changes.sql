@@ -4,6 +4,16 @@ SELECT i.org_id, i.id, i.version
   FROM unnest($1::text[], $2::uuid[]) AS asked (org_id, id)
   JOIN assent.workflow_instances i ON i.org_id = asked.org_id AND i.id = asked.id;
 
+-- name: look_at_tasks
+-- What changes of each task while it runs: its status and attempt, its progress, and the last line of its log.
+SELECT j.org_id, j.id, concat_ws(' ', j.status, j.attempts, p.at, line.attempt, line.position) AS seen
+  FROM unnest($1::text[], $2::uuid[]) AS asked (org_id, id)
+  JOIN assent.jobs j ON j.org_id = asked.org_id AND j.id = asked.id
+  LEFT JOIN assent.task_progress p ON p.org_id = j.org_id AND p.task_id = j.id
+  LEFT JOIN LATERAL (
+    SELECT l.attempt, l.position FROM assent.task_log_lines l
+     WHERE l.org_id = j.org_id AND l.task_id = j.id ORDER BY l.attempt DESC, l.position DESC LIMIT 1) AS line ON true;
+
 -- name: look_at_inboxes
 -- For each user, the number of open seats of their own and of their delegators, and the newest, with the questions to them.
 -- It is one read of two indexes for each user; a stream that sees a change reads the inbox itself.

@@ -6,7 +6,7 @@ Only the newest state is sent, however many were between; so a stream needs no m
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final
@@ -38,9 +38,16 @@ class StreamState:
     data: BaseModel
     is_last: bool = False
     """Whether it never changes again."""
+    before: Sequence[tuple[str, str, BaseModel]] = ()
+    """Events with an id, a name and data that lead to it, and that are sent before it."""
+    has_more: bool = False
+    """Whether there are more of these."""
 
     def text(self) -> str:
-        return f"id: {self.id}\nevent: {self.event}\ndata: {self.data.model_dump_json()}\n\n"
+        events = (*self.before, (self.id, self.event, self.data))
+        return "".join(
+            f"id: {id}\nevent: {name}\ndata: {data.model_dump_json()}\n\n" for id, name, data in events
+        )
 
 
 ReadState = Callable[[Transaction], Awaitable[StreamState]]
@@ -104,6 +111,8 @@ class EventStream(Response):
             if state.id != self._last_id:
                 self._last_id = state.id
                 yield state.text()
+            if state.has_more:
+                continue
             if state.is_last:
                 return
             wait_s = min(self._heartbeat_s, max(0.0, ends_at - loop.time()))

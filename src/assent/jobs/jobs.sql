@@ -13,27 +13,27 @@ SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin'
 -- row says also whether a suspect is due, in any lane.
 WITH RECURSIVE lane AS (
   (SELECT org_id, lane, priority, run_at, 1 AS n FROM assent.jobs
-    WHERE kind = $1 AND status IN ('queued', 'retrying') AND (org_id, lane, priority) > ($2, $3, $4::smallint)
-      AND run_at >= $6
+    WHERE kind = $1 AND status IN ('queued', 'retrying') AND throttle IS NULL
+      AND (org_id, lane, priority) > ($2, $3, $4::smallint) AND run_at >= $6
     ORDER BY org_id, lane, priority, run_at LIMIT 1)
   UNION ALL
   SELECT following.org_id, following.lane, following.priority, following.run_at, lane.n + 1
     FROM lane CROSS JOIN LATERAL (
       SELECT j.org_id, j.lane, j.priority, j.run_at FROM assent.jobs j
-       WHERE j.kind = $1 AND j.status IN ('queued', 'retrying')
+       WHERE j.kind = $1 AND j.status IN ('queued', 'retrying') AND j.throttle IS NULL
          AND (j.org_id, j.lane, j.priority) > (lane.org_id, lane.lane, lane.priority) AND j.run_at >= $6
        ORDER BY j.org_id, j.lane, j.priority, j.run_at LIMIT 1) AS following
    WHERE lane.n < $5
 )
 SELECT org_id, lane, priority, run_at, run_at <= assent.now() AS is_due,
        EXISTS (SELECT FROM assent.jobs WHERE kind = $1 AND status IN ('queued', 'retrying') AND suspect
-                  AND run_at <= assent.now()) AS has_suspects
+                  AND throttle IS NULL AND run_at <= assent.now()) AS has_suspects
   FROM lane;
 
 -- name: find_suspect_lane
 -- The lane of the suspect of a kind that is due first; of some lanes, where these are given.
 SELECT org_id, lane, priority FROM assent.jobs
- WHERE kind = $1 AND status IN ('queued', 'retrying') AND suspect AND run_at <= assent.now()
+ WHERE kind = $1 AND status IN ('queued', 'retrying') AND suspect AND throttle IS NULL AND run_at <= assent.now()
    AND ($2::text[] IS NULL OR lane = ANY ($2))
  ORDER BY run_at, org_id, id LIMIT 1;
 
@@ -69,7 +69,8 @@ WITH busy AS MATERIALIZED (
   SELECT found.*, place.room FROM place CROSS JOIN LATERAL (
     SELECT j.org_id, j.id, j.lane, j.priority, j.run_at FROM assent.jobs j
      WHERE j.kind = $1 AND j.org_id = place.org_id AND j.lane = place.lane AND j.priority = place.priority
-       AND j.status IN ('queued', 'retrying') AND j.run_at <= assent.now() AND j.run_at >= $11 AND j.suspect = $9
+       AND j.status IN ('queued', 'retrying') AND j.throttle IS NULL
+       AND j.run_at <= assent.now() AND j.run_at >= $11 AND j.suspect = $9
      ORDER BY j.run_at, j.id LIMIT least($6::integer, CASE WHEN place.room < 0 THEN 0 ELSE place.room END)
        FOR UPDATE OF j SKIP LOCKED) AS found
 ), ranked AS (
@@ -127,7 +128,7 @@ SELECT j.id FROM unnest($2::text[], $3::uuid[], $4::integer[]) AS m (org_id, id,
 -- name: settle_jobs_if_claimed
 -- Writes the outcomes of attempts, each only if its worker still has the job. What did not kill its worker is no suspect
 -- any more. An attempt that waits for subtasks does not count. A subtask that is dead is no dead letter: its parent goes on with
--- its error.
+-- its error. Processes that wait for the end of one of them are notified.
 WITH results AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset($1::jsonb) AS r (
     org_id text, id uuid, attempt integer, status text, retry_after_s double precision, outcome text, output jsonb,
@@ -141,15 +142,20 @@ WITH results AS MATERIALIZED (
     FROM results r
    -- Said so that the index of what is running does not fit: it would be read whole for each.
    WHERE j.org_id = r.org_id AND j.id = r.id AND j.attempts = r.attempt AND j.worker_id IS NOT DISTINCT FROM $2
-  RETURNING j.org_id, j.id, j.attempts, j.kind, j.claimed_at, r.outcome, r.output, r.code, r.error, r.ambiguous, r.error_type,
-            r.stack_trace, r.retryable
+  RETURNING j.org_id, j.id, j.attempts, j.kind, j.status, j.claimed_at, r.outcome, r.output, r.code, r.error, r.ambiguous,
+            r.error_type, r.stack_trace, r.retryable
 ), kept AS (
   INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, ambiguous, error_type,
          stack_trace, retryable, worker_id, started_at, ended_at)
   SELECT org_id, id, attempts, kind, outcome, output, code, error, coalesce(ambiguous, false), error_type,
          stack_trace, retryable, $2, claimed_at, assent.now() FROM settled
+), notified AS (
+  DELETE FROM assent.task_waiters w USING settled s
+   WHERE EXISTS (SELECT FROM assent.task_waiters) AND s.status IN ('done', 'dead')
+     AND w.org_id = s.org_id AND w.task_id = s.id
+  RETURNING pg_notify('assent_task_ends', w.task_id::text)
 )
-SELECT id, assent.now() AS now FROM settled;
+SELECT id, attempts AS attempt, assent.now() AS now FROM settled;
 
 -- name: settle_jobs_if_open
 -- Writes that attempts succeeded whose job was taken from the worker meanwhile: what was sent was sent. The job is done, if it
@@ -215,6 +221,10 @@ WITH lost AS MATERIALIZED (
   INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, code, error, ambiguous, worker_id, started_at,
          ended_at)
   SELECT org_id, id, attempts, kind, 'lost', code, error, true, worker_id, claimed_at, assent.now() FROM rescued
+), awaited AS (
+  DELETE FROM assent.task_waiters w USING rescued r
+   WHERE r.status = 'dead' AND w.org_id = r.org_id AND w.task_id = r.id
+  RETURNING pg_notify('assent_task_ends', w.task_id::text)
 ), notified AS (
   SELECT pg_notify('assent_' || kind || 's', '') FROM (SELECT DISTINCT kind FROM rescued WHERE status = 'queued') AS woken
 )
@@ -287,7 +297,7 @@ UPDATE assent.jobs j SET resolved = true FROM dead d WHERE j.org_id = d.org_id A
 -- has its own small index.
 SELECT open.id, open.what, open.status, open.created_at, open.attempts, open.retry_at, o.instance_id, a.error
   FROM ((SELECT org_id, id, kind, lane AS what, status, created_at, attempts, CASE WHEN attempts > 0 THEN run_at END AS retry_at
-           FROM assent.jobs j WHERE kind = $1 AND org_id = $2 AND status IN ('queued', 'retrying')
+           FROM assent.jobs_waiting j WHERE kind = $1 AND org_id = $2
             AND ($4::text IS NULL OR EXISTS (SELECT FROM assent.job_origins p
                   WHERE p.org_id = j.org_id AND p.id = j.id AND p.kind = j.kind AND p.partition_id = $4))
           ORDER BY created_at, id LIMIT $3)

@@ -180,8 +180,9 @@ async def settle_if_claimed(
     rows = await connection.fetch(
         _SQL.settle_jobs_if_claimed, [_row(result) for result in in_order], worker_id
     )
-    written = {row["id"] for row in rows}
-    settled = [result for result in results if result.claimed.id in written]
+    # By the attempt too: a worker whose lease was over may have two attempts at one job, of which it has one.
+    written = {(row["id"], row["attempt"]) for row in rows}
+    settled = [result for result in results if (result.claimed.id, result.claimed.attempt) in written]
     return settled, rows[0]["now"] if rows else None
 
 

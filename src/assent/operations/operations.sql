@@ -22,14 +22,14 @@ WITH events AS (
 ), jobs AS (
   SELECT k.name,
          (SELECT count(*) FROM (
-            SELECT FROM assent.jobs
-             WHERE kind = k.kind AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
+            SELECT FROM assent.jobs_waiting
+             WHERE kind = k.kind AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.jobs
-             WHERE kind = k.kind AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
+            SELECT FROM assent.jobs_waiting
+             WHERE kind = k.kind AND run_at > $1 LIMIT $2) AS later),
          (SELECT min(run_at) FROM (
-            SELECT run_at FROM assent.jobs
-             WHERE kind = k.kind AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
+            SELECT run_at FROM assent.jobs_waiting
+             WHERE kind = k.kind AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
             SELECT FROM assent.jobs WHERE kind = k.kind AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
          (SELECT count(*) FROM (

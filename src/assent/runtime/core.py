@@ -28,6 +28,7 @@ from assent.runtime.views import InstanceView
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.store.failures import retry_lost
+from assent.tasks.ends import TaskEnds
 from assent.tasks.task_type import TaskType
 from assent.telemetry import current_trace
 
@@ -59,8 +60,12 @@ class Core:
     runner: CommandRunner
     task_types: Mapping[str, TaskType]
     """The tasks that the application declares, by name."""
+    resources: Mapping[str, int | None]
+    """The resources that it declares, by name, with how many tasks may run with each."""
     capabilities: Mapping[str, str]
     """The capability that it takes to use an operation, a task or a service, where the application names one."""
+    ends: TaskEnds
+    """Where this process waits for the end of tasks."""
     outlets: "Outlets | None" = None
     """The ways out of the application, for the effects worker; nothing is sent from here (WF-10)."""
     extractors: Mapping[str, Extractor] = field(default_factory=dict)
@@ -81,6 +86,7 @@ class Core:
         *,
         task_types: Mapping[str, TaskType],
         capabilities: Mapping[str, str],
+        resources: Mapping[str, int | None] = MappingProxyType({}),
         outlets: "Outlets | None" = None,
         blobs: Blobs | None = None,
         extractors: Mapping[str, Extractor] = MappingProxyType({}),
@@ -90,13 +96,14 @@ class Core:
         loader = Loader(kernel, Definitions(database.clock), directory)
         advancing = Advancing(NeedsFulfilment(kernel, directory, dict(operations), task_types), loader)
         runner = CommandRunner(database, advancing)
-        rights = (capabilities, outlets)
+        rights = (capabilities, TaskEnds(database), outlets)
         return cls(
             database,
             kernel,
             advancing,
             runner,
             task_types,
+            resources,
             *rights,
             extractors,
             blobs or Blobs(),
@@ -118,7 +125,9 @@ class Core:
             replace(self.advancing.means, kernel=kernel), replace(self.advancing.loader, kernel=kernel)
         )
         runner = CommandRunner(database, advancing)
-        return replace(self, database=database, kernel=kernel, advancing=advancing, runner=runner)
+        # A task of the caller's transaction is awaited after its commit, on the connections of the process.
+        ends = self.ends if database.is_joined else TaskEnds(database)
+        return replace(self, database=database, kernel=kernel, advancing=advancing, runner=runner, ends=ends)
 
     def via(self, origin: Origin) -> Self:
         """Return the same application for commands that come by another way."""

@@ -35,6 +35,7 @@ from assent.runtime.people_commands import (
     MemberCommands,
     RoleCommands,
 )
+from assent.runtime.resource_commands import ResourceCommands
 from assent.runtime.task_commands import TaskCommands
 from assent.runtime.verb_commands import VerbCommands
 from assent.store.caller_transaction import CallerDatabase, caller_transaction
@@ -131,6 +132,7 @@ class OrgRuntime:
         "questions",
         "requests",
         "requirements",
+        "resources",
         "roles",
         "rules",
         "scope",
@@ -152,6 +154,7 @@ class OrgRuntime:
         self.comments = CommentCommands(scope)
         self.questions = QuestionCommands(scope)
         self.tasks = TaskCommands(scope)
+        self.resources = ResourceCommands(scope)
         self.requests = RequestCommands(scope)
         self.documents = DocumentCommands(scope)
         self.requirements = RequirementCommands(scope)

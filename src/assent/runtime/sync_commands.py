@@ -17,7 +17,13 @@ from assent.runtime.administration_commands import (
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
 from assent.runtime.attachment_commands import AttachmentCommands
 from assent.runtime.audit_commands import AuditCommands
-from assent.runtime.blocking import RunCommand, SyncCommands, blocking
+from assent.runtime.blocking import (
+    RunCommand,
+    SyncCommands,
+    blocking,
+    blocking_submission,
+    blocking_submissions,
+)
 from assent.runtime.comment_commands import CommentCommands, QuestionCommands
 from assent.runtime.definition_commands import DefinitionCommands, DraftCommands
 from assent.runtime.document_commands import DocumentCommands, RequirementCommands
@@ -26,6 +32,7 @@ from assent.runtime.filter_commands import FilterCommands
 from assent.runtime.instance_commands import EntityCommands, InstanceCommands
 from assent.runtime.operation_commands import DeadLetterCommands, OperationCommands
 from assent.runtime.people_commands import DelegationCommands, KeyCommands, MemberCommands, RoleCommands
+from assent.runtime.resource_commands import ResourceCommands
 from assent.runtime.task_commands import TaskCommands
 from assent.runtime.verb_commands import VerbCommands
 
@@ -292,6 +299,13 @@ class SyncRequirementCommands(SyncCommands):
     save_code = blocking(RequirementCommands.save_code)
 
 
+class SyncResourceCommands(SyncCommands):
+    """The resources that tasks use. They belong to no org; what waits is counted for the org alone."""
+
+    list = blocking(ResourceCommands.list)
+    get = blocking(ResourceCommands.get)
+
+
 class SyncRoleCommands(SyncCommands):
     """The roles of an org and their capabilities, beside what contracts grant; all commands take `roles:manage`."""
 
@@ -346,8 +360,11 @@ class SyncSigningSecretCommands(SyncCommands):
 class SyncTaskCommands(SyncCommands):
     """Commands to the tasks of an org."""
 
-    submit = blocking(TaskCommands.submit)
-    submit_many = blocking(TaskCommands.submit_many)
+    submit = blocking_submission(TaskCommands.submit)
+    submit_many = blocking_submissions(TaskCommands.submit_many)
+    submit_batch = blocking_submission(TaskCommands.submit_batch)
+    tree = blocking(TaskCommands.tree)
+    handle = blocking_submission(TaskCommands.handle)
     get = blocking(TaskCommands.get)
     log = blocking(TaskCommands.log)
     list = blocking(TaskCommands.list)
@@ -394,6 +411,7 @@ class SyncNouns:
         self.questions = SyncQuestionCommands(run, "questions")
         self.requests = SyncRequestCommands(run, "requests")
         self.requirements = SyncRequirementCommands(run, "requirements")
+        self.resources = SyncResourceCommands(run, "resources")
         self.roles = SyncRoleCommands(run, "roles")
         self.rules = SyncRuleCommands(run, "rules")
         self.secrets = SyncSecretCommands(run, "secrets")

@@ -1,31 +1,47 @@
 """Commands to tasks, and the handle that `@app.task` returns."""
 
 import builtins
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 from uuid import UUID
 
+from pydantic import TypeAdapter, ValidationError, with_config
+
 from assent.jobs.dead_letters import revive, revive_all
 from assent.jobs.job import Failed
 from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, line_in, position_of, require_limit
-from assent.model.job import PRIORITY_MAX
+from assent.model.job import PRIORITY_MAX, RateLimit, Throttle, require_rate_limit
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
-from assent.model.problems import Invalid, clean_error_text
+from assent.model.parse import problems_of
+from assent.model.problems import Invalid, Problem, clean_error_text, did_you_mean
+from assent.model.timing import require_duration
+from assent.runtime.blocking import SyncSubmittedTask
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.readers import SeenInstance, may_read_instance, reader_of
 from assent.runtime.rights import require_capability
+from assent.runtime.submitted_task import SubmittedTask
 from assent.runtime.views import find_instance
 from assent.store.database import Connection
+from assent.tasks.context import SUBTASKS_MAX
 from assent.tasks.errors import FAILED
 from assent.tasks.notes import LogLine, list_log
 from assent.tasks.settle import cancel_if_open, complete_if_under_way, fail_if_under_way
-from assent.tasks.submit import Submission, submit_tasks
-from assent.tasks.task_type import as_kept
-from assent.tasks.views import TaskFilter, TaskItem, TaskStatus, TaskView, list_tasks, read_task
+from assent.tasks.submit import Submission, submit_batch, submit_tasks
+from assent.tasks.task_type import TaskType, as_kept
+from assent.tasks.views import (
+    TaskFilter,
+    TaskItem,
+    TaskStatus,
+    TaskTree,
+    TaskView,
+    list_tasks,
+    read_task,
+    read_tree,
+)
 from assent.telemetry import current_trace
 
 if TYPE_CHECKING:
@@ -43,6 +59,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class NewTask:
     """A task to submit."""
@@ -57,6 +74,12 @@ class NewTask:
     """From 0 to 255, the higher the sooner; without it, as its type says."""
     run_at: datetime | None = None
     """Not before."""
+    delay: str | timedelta | None = None
+    """Not before so long after its submission: `15m`."""
+    resources: Sequence[str] = ()
+    """What it uses, besides what its type says."""
+    rate_limit: RateLimit | None = None
+    """How many tasks of its key may start in a period, where its type does not say."""
     partition_id: str | None = None
 
 
@@ -77,18 +100,28 @@ class TaskHandle(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
-    def configure(
-        self, *, key: str | None = None, priority: int | None = None, run_at: datetime | None = None
+    def configure(  # noqa: PLR0913
+        self,
+        *,
+        key: str | None = None,
+        priority: int | None = None,
+        run_at: datetime | None = None,
+        delay: str | timedelta | None = None,
+        resources: Sequence[str] = (),
+        rate_limit: RateLimit | None = None,
     ) -> "ConfiguredTask":
-        """Return the task with a key, a priority or a time for its next submissions."""
-        return ConfiguredTask(self.name, key, priority, run_at)
+        """Return the task with options for its next submissions, as `NewTask` has them."""
+        options = {"key": key, "priority": priority, "run_at": run_at, "delay": delay}
+        return ConfiguredTask(self.name, {**options, "resources": resources, "rate_limit": rate_limit})
 
     @overload
-    def submit(self, org: "OrgRuntime", /, **input: Any) -> Awaitable[UUID]: ...
+    def submit(self, org: "OrgRuntime", /, **input: Any) -> Awaitable[SubmittedTask]: ...
     @overload
-    def submit(self, org: "SyncOrgRuntime", /, **input: Any) -> UUID: ...
-    def submit(self, org: "OrgRuntime | SyncOrgRuntime", /, **input: Any) -> Awaitable[UUID] | UUID:
-        """Submit the task for an org; inside `runtime.within`, in the caller's transaction. Return the task's id."""
+    def submit(self, org: "SyncOrgRuntime", /, **input: Any) -> SyncSubmittedTask: ...
+    def submit(
+        self, org: "OrgRuntime | SyncOrgRuntime", /, **input: Any
+    ) -> Awaitable[SubmittedTask] | SyncSubmittedTask:
+        """Submit the task for an org; inside `runtime.within`, in the caller's transaction."""
         return self.configure().submit(org, **input)
 
 
@@ -97,17 +130,17 @@ class ConfiguredTask:
     """A task with the options of its submission."""
 
     name: str
-    key: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @overload
-    def submit(self, org: "OrgRuntime", /, **input: Any) -> Awaitable[UUID]: ...
+    def submit(self, org: "OrgRuntime", /, **input: Any) -> Awaitable[SubmittedTask]: ...
     @overload
-    def submit(self, org: "SyncOrgRuntime", /, **input: Any) -> UUID: ...
-    def submit(self, org: "OrgRuntime | SyncOrgRuntime", /, **input: Any) -> Awaitable[UUID] | UUID:
-        """Submit the task for an org; return its id."""
-        return org.tasks.submit(self.name, input, key=self.key, priority=self.priority, run_at=self.run_at)
+    def submit(self, org: "SyncOrgRuntime", /, **input: Any) -> SyncSubmittedTask: ...
+    def submit(
+        self, org: "OrgRuntime | SyncOrgRuntime", /, **input: Any
+    ) -> Awaitable[SubmittedTask] | SyncSubmittedTask:
+        """Submit the task for an org."""
+        return org.tasks.submit(self.name, input, **self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +149,7 @@ class TaskCommands:
 
     scope: OrgScope
 
-    async def submit(
+    async def submit(  # noqa: PLR0913
         self,
         type: "str | TaskHandle[..., Any]",
         input: Any = None,
@@ -124,19 +157,31 @@ class TaskCommands:
         key: str | None = None,
         priority: int | None = None,
         run_at: datetime | None = None,
-    ) -> UUID:
-        """Submit a task by its type, a name or a handle; return its id. A key that was used before returns that task.
+        delay: str | timedelta | None = None,
+        resources: Sequence[str] = (),
+        rate_limit: RateLimit | None = None,
+    ) -> SubmittedTask:
+        """Submit a task by its type, a name or a handle. A key that was used before returns that task.
 
         Raise `Refused` for an input that does not fit, with every problem of it, and where a key was used for another
         task. With an actor, the audit log names the actor.
         """
         name = type if isinstance(type, str) else type.name
-        new = NewTask(name, input, key=key, priority=priority, run_at=run_at)
-        (task_id,) = await self.submit_many([new])
-        return task_id
+        new = NewTask(
+            name,
+            input,
+            key=key,
+            priority=priority,
+            run_at=run_at,
+            delay=delay,
+            resources=resources,
+            rate_limit=rate_limit,
+        )
+        (task,) = await self.submit_many([new])
+        return task
 
-    async def submit_many(self, tasks: Sequence[NewTask]) -> builtins.list[UUID]:
-        """Submit tasks, all or none, in as many statements as one takes; return their ids."""
+    async def submit_many(self, tasks: Sequence[NewTask]) -> builtins.list[SubmittedTask]:
+        """Submit tasks, all or none, in as many statements as one takes."""
         scope, trace = self.scope, current_trace()
         submissions = [self._submission(task, trace) for task in tasks]
 
@@ -147,7 +192,54 @@ class TaskCommands:
                 await transaction.note("task", "task.submit", *map(str, ids))
             return ids
 
-        return await scope.write(work, plans="kept")
+        return [self._submitted(task_id) for task_id in await scope.write(work, plans="kept")]
+
+    async def submit_batch(self, tasks: Sequence[NewTask], then: NewTask) -> SubmittedTask:
+        """Submit tasks, and one that runs once all of them have ended, done or not; return that one.
+
+        It finds them in `task.subtasks`, with what failed. Its `key` stands for the whole batch. Cancelling it cancels
+        those that have not ended.
+        """
+        scope, trace = self.scope, current_trace()
+        _require_batch(tasks, then)
+        callback = replace(self._submission(then, trace), id=scope.new_id(), is_callback=True)
+        members = [
+            replace(self._submission(task, trace), parent_id=callback.id, parent_attempt=1, depth=1)
+            for task in tasks
+        ]
+
+        async def work(transaction: CommandTransaction) -> UUID:
+            task_id = await submit_batch(
+                transaction.connection, callback, members, scope.database.clock.now()
+            )
+            if scope.actor is not None:
+                await transaction.note("task", "task.submit", str(task_id), details={"tasks": len(members)})
+            return task_id
+
+        return self._submitted(await scope.write(work, plans="kept"))
+
+    async def tree(self, task_id: UUID) -> TaskTree:
+        """Return a task with all that is below it, the first 1,000 of them, for those who may read it."""
+        root = await self.get(task_id)
+
+        async def query(connection: Connection) -> TaskTree:
+            return await read_tree(connection, self.scope.org_id, root.id)
+
+        return await self.scope.read(query)
+
+    async def handle(self, task_id: UUID) -> SubmittedTask:
+        """Return a task that was submitted before, by any process, to await its result.
+
+        Raise `Refused` if it is not there, or not for the actor.
+        """
+        return self._submitted((await self.get(task_id)).id)
+
+    def _submitted(self, task_id: UUID) -> SubmittedTask:
+        scope = self.scope
+        # In the caller's transaction, the handle is for the time after its commit.
+        if scope.database.is_joined:
+            scope = replace(scope, core=scope.core.on(scope.core.ends.database), acting_instance=None)
+        return SubmittedTask(task_id, TaskCommands(scope), scope.core.ends)
 
     async def get(self, task_id: UUID) -> TaskView:
         """Return a task with its input, its output and its attempts.
@@ -330,6 +422,8 @@ class TaskCommands:
             checked = kind.check(task.input)
         except Invalid as invalid:
             raise Refused(Rejection.of(invalid.problems)) from None
+        if task.run_at is not None and task.delay is not None:
+            raise Refused(Rejection("BAD_VALUE", "a task has a `run_at` or a `delay`, not both", ("delay",)))
         return Submission(
             org_id=self.scope.org_id,
             type=task.type,
@@ -337,11 +431,80 @@ class TaskCommands:
             key=task.key,
             priority=kind.priority if task.priority is None else _in_range(task.priority),
             run_at=task.run_at,
+            delay=None if task.delay is None else _length("delay", task.delay),
+            throttle=self._throttle(kind, task, checked),
             attempts_max=kind.attempts_max,
             submitted_by=self.scope.actor_or_system.id,
             partition_id=partition_id,
             trace_id=trace,
         )
+
+    def _throttle(self, kind: TaskType, task: NewTask, checked: Mapping[str, Any]) -> Throttle | None:
+        """Return the limits of a task, of its type and of its submission; raise `Refused` for those that cannot be."""
+        limit = task.rate_limit
+        if not (kind.is_limited or task.resources or limit):
+            return None
+        known = self.scope.core.resources
+        if unknown := sorted(set(task.resources) - set(known)):
+            hint = did_you_mean(unknown[0], known)
+            message = f"the application declares no resource `{unknown[0]}`"
+            raise Refused(Rejection("UNKNOWN_RESOURCE", message, ("resources",), hint=hint))
+        if limit is not None and kind.rate_limit is not None:
+            message = (
+                f"the rate of `{kind.name}` is limited by its type, and a submission does not change that"
+            )
+            raise Refused(Rejection("BAD_VALUE", message, ("rate_limit",)))
+        try:
+            if limit is not None:
+                require_rate_limit(limit, on_type=False)
+            return kind.throttle(checked, tuple(task.resources), limit)
+        except Invalid as invalid:
+            raise Refused(Rejection.of(invalid.problems)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchInput:
+    tasks: builtins.list[NewTask]
+    then: NewTask
+
+
+_BATCH: Final = TypeAdapter(_BatchInput)
+
+
+def read_batch(data: Mapping[str, Any]) -> tuple[builtins.list[NewTask], NewTask]:
+    """Return the tasks of a batch, and the one that runs when they have ended, of a file; raise `Invalid`."""
+    try:
+        found = _BATCH.validate_python(data)
+    except ValidationError as error:
+        raise Invalid(problems_of(error)) from None
+    if any(task.partition_id is not None for task in (*found.tasks, found.then)):
+        raise Invalid(
+            [Problem("UNKNOWN_KEY", "a task of a file is of the caller's partition", ("partition_id",))]
+        )
+    return found.tasks, found.then
+
+
+def _require_batch(tasks: Sequence[NewTask], then: NewTask) -> None:
+    """Raise `Refused` for a batch that cannot be one."""
+    if not 1 <= len(tasks) <= SUBTASKS_MAX:
+        message = f"1 to {SUBTASKS_MAX} tasks of a batch were expected, found {len(tasks)}"
+        raise Refused(Rejection("OUT_OF_RANGE", message, ("tasks",)))
+    if any(task.key is not None for task in tasks):
+        hint = "give the key to `then`: it stands for the whole batch"
+        raise Refused(
+            Rejection("BAD_VALUE", "a task of a batch has no key of its own", ("tasks",), hint=hint)
+        )
+    if then.run_at is not None or then.delay is not None:
+        raise Refused(
+            Rejection("BAD_VALUE", "`then` runs when the batch has ended, at no other time", ("then",))
+        )
+
+
+def _length(name: str, value: str | timedelta) -> timedelta:
+    try:
+        return require_duration(value)
+    except Invalid as invalid:
+        raise Refused(Rejection.of([problem.under(name) for problem in invalid.problems])) from None
 
 
 def _not_found(task_id: UUID) -> Rejection:

@@ -134,6 +134,8 @@ def _submission(job: Execution, step: Step, task: TaskSpec) -> Submission:
         instance_id=step.instance_id,
         step_id=step.id,
         awaited=task.awaited,
+        throttle=task.throttle,
+        delay=task.delay,
         trace_id=job.trace_of(step.id),
     )
 

@@ -91,6 +91,7 @@ class Database:
         self._parameters = _set_parameters(url, settings)
         """What sets the parameters of each transaction, where no session can."""
         self._observers: list[Observer] = []
+        self._closing: set[Callable[[], Awaitable[None]]] = set()
         self._plans_made_at_s: dict[int, float] = {}
         """Process of the server → since when its plans are kept."""
 
@@ -110,8 +111,14 @@ class Database:
             await asyncio.to_thread(server.stop)
             raise
 
+    def before_close(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Call a function before the connections are closed: it ends what goes on by itself over them."""
+        self._closing.add(end)
+
     async def disconnect(self) -> None:
         """Wait for running transactions, and close every connection."""
+        for end in tuple(self._closing):
+            await end()
         await self._pool.close()
 
     async def close(self) -> None:

@@ -151,10 +151,12 @@ class Attempts:
             raise Refused(Rejection("UNKNOWN_TASK", f"no task `{type}` is registered", ("type",)))
         if priority is not None and not 0 <= priority <= PRIORITY_MAX:
             raise ValueError(f"Expected a priority from 0 to {PRIORITY_MAX}, found {priority}.")
+        checked = kind.check(input)
         return Submission(
             org_id=claimed.org_id,
             type=type,
-            input=kind.check(input),
+            input=checked,
+            throttle=kind.throttle(checked),
             priority=kind.priority if priority is None else priority,
             attempts_max=kind.attempts_max,
             submitted_by=claimed.submitted_by,
@@ -205,8 +207,11 @@ class Attempts:
 
 
 def _hook(kind: TaskType, claimed: ClaimedTask, error: TaskError | None) -> Hook | None:
-    """Return the function that an attempt runs; None if a subtask has failed and the task does not handle that."""
-    if error is not None:
+    """Return the function that an attempt runs; None if a subtask has failed and the task does not handle that.
+
+    What runs for a batch handles it in any case: it was submitted to hear how the batch has ended.
+    """
+    if error is not None and (kind.on_error is not None or not claimed.is_callback):
         return kind.on_error
     return kind.on_resume if claimed.subtasks else kind.on_start
 

@@ -29,6 +29,8 @@ class ClaimedTask(ClaimedJob):
     parent_id: UUID | None
     depth: int
     """How many tasks it has above it."""
+    is_callback: bool = False
+    """Whether it runs for the tasks of a batch, which are its subtasks."""
     subtasks: tuple[Subtask, ...] = ()
     """Those that it made last, and for which it was blocked."""
 

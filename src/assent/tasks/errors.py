@@ -4,7 +4,8 @@ import sys
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import asyncpg
 
@@ -12,6 +13,9 @@ from assent.model.problems import clean_error_text
 from assent.model.timing import require_duration
 from assent.store.errors import StoreError
 from assent.store.failures import is_lost, is_outage
+
+if TYPE_CHECKING:
+    from assent.tasks.outcomes import TaskError
 
 FAILED: Final = "TASK_FAILED"
 GAVE_UP: Final = "TASK_GAVE_UP"
@@ -43,6 +47,18 @@ class Retry(Exception):
 
 class GiveUp(Exception):
     """Trying again cannot help: the task is dead at once."""
+
+
+class TaskFailed(Exception):
+    """A task whose result was awaited is dead or was cancelled; the error says why."""
+
+    def __init__(self, task_id: UUID, type: str, status: str, error: "TaskError") -> None:
+        super().__init__(f"task {task_id} ({type}) is {status}: {error.code}: {error.message}")
+        self.task_id = task_id
+        self.type = type
+        self.status = status
+        """`dead` or `cancelled`."""
+        self.error = error
 
 
 class ClaimLost(Exception):

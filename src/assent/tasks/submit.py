@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
+from assent.jobs.throttles import keep_throttles
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
-from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX
+from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX, Throttle
 from assent.model.mutation import Refused, Rejection
 from assent.store.connection import put
 from assent.store.database import Connection
@@ -33,6 +34,9 @@ class Submission:
     priority: int = PRIORITY
     run_at: datetime | None = None
     """Not before."""
+    delay: timedelta | None = None
+    """How long after its submission it is to run, by the database's clock."""
+    throttle: Throttle | None = None
     attempts_max: int = TASK_ATTEMPTS_MAX
     submitted_by: str = SYSTEM.id
     partition_id: str | None = None
@@ -45,6 +49,8 @@ class Submission:
     parent_id: UUID | None = None
     parent_attempt: int | None = None
     depth: int = 0
+    is_callback: bool = False
+    """Whether it is blocked from the beginning, and runs when the tasks of its batch have ended."""
 
 
 async def submit_tasks(
@@ -58,8 +64,23 @@ async def submit_tasks(
     known = await _known(connection, [row for row in rows if row["key"] is not None])
     fresh = [row for row in rows if row["id"] not in known]
     if fresh:
+        await keep_throttles(connection, [(one.org_id, one.throttle) for one in submissions if one.throttle])
         await put(connection, _SQL.submit_tasks, fresh)
     return [known.get(row["id"], row["id"]) for row in rows]
+
+
+async def submit_batch(
+    connection: Connection, callback: Submission, members: Sequence[Submission], now: datetime
+) -> UUID:
+    """Submit the tasks of a batch, and the one that runs when they have ended; return its id.
+
+    It is as if its first attempt had made the others, and were blocked by them: what holds for subtasks holds for them.
+    Where its key was used before, nothing is submitted.
+    """
+    (task_id,) = await submit_tasks(connection, [callback], now)
+    if task_id == callback.id:
+        await submit_tasks(connection, members, now)
+    return task_id
 
 
 async def _known(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[UUID, UUID]:
@@ -111,6 +132,9 @@ def _row(submission: Submission, now: datetime) -> dict[str, Any]:
         "parent_id": submission.parent_id,
         "parent_attempt": submission.parent_attempt,
         "depth": submission.depth,
+        "throttle": submission.throttle.id if submission.throttle is not None else None,
+        "is_callback": submission.is_callback,
+        "delay_s": submission.delay.total_seconds() if submission.delay is not None else None,
     }
 
 

@@ -1,7 +1,7 @@
 """A kind of task as an application declares it: a function or a class with hooks, its input, its limits."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from datetime import timedelta
 from typing import Any, Final, get_origin
@@ -9,8 +9,18 @@ from typing import Any, Final, get_origin
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from assent.model.canonical import NotCanonical, require_canonical
-from assent.model.job import PRIORITY, PRIORITY_MAX, TASK_ATTEMPTS_MAX, Submittable
+from assent.model.canonical import NotCanonical, canonical_hash, require_canonical
+from assent.model.job import (
+    PRIORITY,
+    PRIORITY_MAX,
+    RATE_KEY_CHARACTERS_MAX,
+    TASK_ATTEMPTS_MAX,
+    RateLimit,
+    Submittable,
+    Throttle,
+    require_rate_limit,
+    require_resources,
+)
 from assent.model.parse import problems_of, shown
 from assent.model.problems import Invalid, Problem
 from assent.model.terms import DottedName
@@ -70,6 +80,14 @@ class TaskType:
     timeout: timedelta | None = None
     """How long one attempt may take."""
     priority: int = PRIORITY
+    resources: tuple[str, ...] = ()
+    """What each of its attempts uses."""
+    rate_limit: RateLimit | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it says something about when its tasks may run."""
+        return bool(self.resources or self.rate_limit)
 
     @property
     def is_async(self) -> bool:
@@ -90,7 +108,18 @@ class TaskType:
         return kept
 
     def submittable(self, given: Any) -> Submittable:
-        return Submittable(self.check(given), self.priority, self.attempts_max)
+        kept = self.check(given)
+        return Submittable(kept, self.priority, self.attempts_max, self.throttle(kept))
+
+    def throttle(
+        self, given: Mapping[str, Any], resources: tuple[str, ...] = (), rate_limit: RateLimit | None = None
+    ) -> Throttle | None:
+        """Return what limits when a task with this input may run, also by its submission; None for nothing."""
+        limit = self.rate_limit or rate_limit
+        names = require_resources((*self.resources, *resources))
+        if limit is None:
+            return Throttle(names) if names else None
+        return Throttle(names, _rate_key(self.name, limit, given), limit.max, limit.period)
 
     def arguments(
         self, hook: Hook, task: TaskContext, given: Mapping[str, Any], error: TaskError | None = None
@@ -114,6 +143,8 @@ def declare(  # noqa: PLR0913
     timeout: str | timedelta | None = None,
     priority: int = PRIORITY,
     retry_on: RetryOn | None = None,
+    resources: Iterable[str] = (),
+    rate_limit: RateLimit | None = None,
 ) -> TaskType:
     """Return a kind of task, of a function or of a class with hooks; raise `Invalid` where it cannot be one."""
     try:
@@ -127,7 +158,20 @@ def declare(  # noqa: PLR0913
     asked, hooks = _read_class(name, run) if inspect.isclass(run) else _read_function(name, run)
     # A function was always tried again, whatever it raised; a class says in its outcome what is for good.
     retried = retry_on or (is_transient if inspect.isclass(run) else Exception)
-    return TaskType(name, asked, *hooks, retried, attempts_max, length, priority)
+    used = require_resources(resources)
+    limit = require_rate_limit(rate_limit, on_type=True) if rate_limit is not None else None
+    return TaskType(name, asked, *hooks, retried, attempts_max, length, priority, used, limit)
+
+
+def _rate_key(name: str, limit: RateLimit, given: Mapping[str, Any]) -> str:
+    """Return what the starts of a task are counted under."""
+    if limit.by is None:
+        return limit.key or name
+    value = given.get(limit.by)
+    text = (
+        value if isinstance(value, str) and len(value) <= RATE_KEY_CHARACTERS_MAX else canonical_hash(value)
+    )
+    return f"{name}: {text}"
 
 
 def as_kept(value: Any, place: str) -> Any:

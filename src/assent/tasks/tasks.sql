@@ -20,22 +20,39 @@ WITH incoming AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset($1::jsonb) AS t (
     org_id text, id uuid, type text, input jsonb, key text, priority smallint, run_at timestamptz, attempts_max integer,
     submitted_by text, partition_id text, instance_id uuid, step_id uuid, awaited boolean, trace_id text, parent_id uuid,
-    parent_attempt integer, depth smallint)
+    parent_attempt integer, depth smallint, is_callback boolean, throttle uuid, delay_s double precision)
 ), written AS (
-  INSERT INTO assent.jobs (org_id, id, kind, lane, priority, run_at, attempts_max, parent_id)
-  SELECT org_id, id, 'task', type, priority, coalesce(run_at, assent.now()), attempts_max, parent_id FROM incoming
+  INSERT INTO assent.jobs (org_id, id, kind, lane, status, priority, run_at, attempts, attempts_max, parent_id, throttle)
+  SELECT org_id, id, 'task', type, CASE WHEN is_callback THEN 'blocked' ELSE 'queued' END, priority,
+         coalesce(run_at, assent.now() + make_interval(secs => coalesce(delay_s, 0))), is_callback::integer,
+         attempts_max + is_callback::integer, parent_id, throttle FROM incoming
+), blocked AS (
+  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, started_at, ended_at)
+  SELECT org_id, id, 1, 'task', 'blocked', assent.now(), assent.now() FROM incoming WHERE is_callback
 ), submitted AS (
   INSERT INTO assent.task_submissions (org_id, id, type, input, key, attempts_max, submitted_by, partition_id,
-         instance_id, step_id, awaited, trace_id, parent_id, parent_attempt, depth, created_at)
+         instance_id, step_id, awaited, trace_id, parent_id, parent_attempt, depth, is_callback, created_at)
   SELECT org_id, id, type, input, key, attempts_max, submitted_by, partition_id, instance_id, step_id, awaited, trace_id,
-         parent_id, parent_attempt, depth, assent.now() FROM incoming
+         parent_id, parent_attempt, depth, is_callback, assent.now() FROM incoming
 )
-SELECT pg_notify('assent_tasks', '')
- WHERE EXISTS (SELECT FROM incoming WHERE coalesce(run_at, assent.now()) <= assent.now());
+SELECT pg_notify('assent_tasks', CASE WHEN bool_or(throttle IS NOT NULL) THEN 'throttled' ELSE '' END)
+  FROM incoming WHERE coalesce(run_at, assent.now()) <= assent.now() AND delay_s IS NULL AND NOT is_callback
+HAVING count(*) > 0;
+
+-- name: wait_for_task
+-- Notes that a process waits for the end of a task.
+INSERT INTO assent.task_waiters (org_id, task_id) VALUES ($1, $2) ON CONFLICT DO NOTHING;
+
+-- name: find_ended
+-- Which of these tasks have ended, or are not there any more.
+SELECT w.id FROM unnest($1::text[], $2::uuid[]) AS w (org_id, id)
+ WHERE NOT EXISTS (SELECT FROM assent.jobs j WHERE j.org_id = w.org_id AND j.id = w.id
+                      AND j.status NOT IN ('done', 'cancelled', 'dead'));
 
 -- name: read_submissions
 -- What was submitted, of claimed tasks, in their order.
-SELECT s.input, s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.trace_id, s.parent_id, s.depth
+SELECT s.input, s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.trace_id, s.parent_id, s.depth,
+       s.is_callback
   FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS j (org_id, id, n)
   JOIN assent.task_submissions s ON s.org_id = j.org_id AND s.id = j.id
  ORDER BY j.n;
@@ -83,7 +100,8 @@ WITH ready AS MATERIALIZED (
 SELECT count(*) AS resumed, CASE WHEN count(*) > 0 THEN pg_notify('assent_tasks', '') END FROM resumed;
 
 -- name: write_notes_if_claimed
--- Writes how far attempts are and the lines of their logs, of those that this worker still has. A line is written once.
+-- Writes how far attempts are and the lines of their logs, of those that this worker still has. A line is written once. Streams of
+-- changes are notified.
 WITH notes AS MATERIALIZED (
   SELECT n.* FROM jsonb_to_recordset($1::jsonb) AS n (
            org_id text, id uuid, attempt integer, fraction double precision, message text, at timestamptz, lines jsonb)
@@ -94,11 +112,13 @@ WITH notes AS MATERIALIZED (
   SELECT org_id, id, attempt, fraction, message, at FROM notes WHERE at IS NOT NULL ORDER BY org_id, id
   ON CONFLICT (org_id, task_id) DO UPDATE
      SET attempt = excluded.attempt, fraction = excluded.fraction, message = excluded.message, at = excluded.at
+), lines AS (
+  INSERT INTO assent.task_log_lines (org_id, task_id, attempt, position, level, message, at)
+  SELECT n.org_id, n.id, n.attempt, l.position, l.level, l.message, l.at
+    FROM notes n CROSS JOIN LATERAL jsonb_to_recordset(n.lines) AS l (position integer, level text, message text, at timestamptz)
+  ON CONFLICT DO NOTHING
 )
-INSERT INTO assent.task_log_lines (org_id, task_id, attempt, position, level, message, at)
-SELECT n.org_id, n.id, n.attempt, l.position, l.level, l.message, l.at
-  FROM notes n CROSS JOIN LATERAL jsonb_to_recordset(n.lines) AS l (position integer, level text, message text, at timestamptz)
-ON CONFLICT DO NOTHING;
+SELECT pg_notify('assent_task_notes', '') WHERE EXISTS (SELECT FROM notes);
 
 -- name: list_log_lines
 -- The log of a task, attempt by attempt, from a line on.
@@ -123,6 +143,10 @@ WITH over AS MATERIALIZED (
 ), kept AS (
   INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, code, error, retryable, started_at, ended_at)
   SELECT org_id, id, attempts, 'task', 'failed', 'TASK_EXPIRED', error, retryable, claimed_at, assent.now() FROM expired
+), awaited AS (
+  DELETE FROM assent.task_waiters w USING expired x
+   WHERE x.status = 'dead' AND w.org_id = x.org_id AND w.task_id = x.id
+  RETURNING pg_notify('assent_task_ends', w.task_id::text)
 ), notified AS (
   SELECT pg_notify('assent_tasks', '') WHERE EXISTS (SELECT FROM expired WHERE status = 'queued')
 )
@@ -154,12 +178,34 @@ SELECT count(*)
             ON s.org_id = step.org_id AND s.instance_id = step.instance_id AND s.step_id = step.id AND s.awaited) AS awaited
  CROSS JOIN LATERAL assent.cancel_tasks(awaited.orgs, awaited.ids) AS cancelled;
 
+-- name: read_tree
+-- A task and all that is below it, each below its parent in the order in which they were made, up to a number; with how many there
+-- are of each status.
+WITH RECURSIVE tree AS (
+  SELECT s.org_id, s.id, ARRAY[s.id] AS path FROM assent.task_submissions s WHERE s.org_id = $1 AND s.id = $2
+  UNION ALL
+  SELECT s.org_id, s.id, tree.path || s.id
+    FROM tree JOIN assent.task_submissions s ON s.org_id = tree.org_id AND s.parent_id = tree.id
+), counted AS (
+  SELECT jsonb_object_agg(status, number) AS counts
+    FROM (SELECT j.status, count(*) AS number FROM tree t JOIN assent.jobs j ON j.org_id = t.org_id AND j.id = t.id
+           GROUP BY j.status) AS of_status
+)
+SELECT t.id, s.type, t.status, t.priority, t.attempts, t.attempts_max, t.run_at, t.claimed_at, t.ended_at, s.key,
+       s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.parent_id, s.created_at, l.resources, l.rate_key,
+       cardinality(tree.path) - 1 AS depth, counted.counts
+  FROM counted, tree JOIN assent.jobs t ON t.org_id = tree.org_id AND t.id = tree.id
+  JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id
+  LEFT JOIN assent.task_throttles l ON l.org_id = t.org_id AND l.id = t.throttle
+ ORDER BY tree.path LIMIT $3;
+
 -- name: read_task
 -- One task, with what was submitted; of one partition, where the reader sees only that.
 SELECT t.id, s.type, t.status, t.priority, t.attempts, t.attempts_max, t.run_at, t.claimed_at, t.ended_at, s.key,
        s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.parent_id, s.created_at, s.input,
-       p.fraction, p.message, p.attempt AS progress_attempt, p.at AS progress_at
+       l.resources, l.rate_key, p.fraction, p.message, p.attempt AS progress_attempt, p.at AS progress_at
   FROM assent.jobs t JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id
+  LEFT JOIN assent.task_throttles l ON l.org_id = t.org_id AND l.id = t.throttle
   LEFT JOIN assent.task_progress p ON p.org_id = t.org_id AND p.task_id = t.id
  WHERE t.org_id = $1 AND t.id = $2 AND ($3::text IS NULL OR s.partition_id = $3);
 
@@ -172,8 +218,9 @@ SELECT attempt, outcome, output, code, error, started_at, ended_at, error_type, 
 -- Tasks of an org, newest first; of a status, a type, an instance, a partition, where one is given. Those of instances
 -- that the reader may not see are left out.
 SELECT t.id, s.type, t.status, t.priority, t.attempts, t.attempts_max, t.run_at, t.claimed_at, t.ended_at, s.key,
-       s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.parent_id, s.created_at
+       s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.parent_id, s.created_at, l.resources, l.rate_key
   FROM assent.task_submissions s JOIN assent.jobs t ON t.org_id = s.org_id AND t.id = s.id
+  LEFT JOIN assent.task_throttles l ON l.org_id = t.org_id AND l.id = t.throttle
  WHERE s.org_id = $1 AND ($2::text IS NULL OR t.status = $2) AND ($3::text IS NULL OR s.type = $3)
    AND ($4::uuid IS NULL OR s.instance_id = $4) AND ($5::text IS NULL OR s.partition_id = $5)
    AND ($6::uuid IS NULL OR s.id < $6)

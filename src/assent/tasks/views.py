@@ -10,6 +10,7 @@ from assent.jobs.job import JobStatus
 from assent.model.actor import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 from assent.tasks.notes import TaskProgress, progress_of
 
 TaskStatus = JobStatus
@@ -45,6 +46,10 @@ class TaskItem:
     parent_id: UUID | None
     """Of a subtask: the task that waits for it."""
     created_at: datetime
+    resources: tuple[str, ...] = ()
+    """What its attempts use, and may have to wait for."""
+    rate_key: str | None = None
+    """What its starts are counted under, where their rate is limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,27 @@ class TaskView(TaskItem):
         return self.tried[-1].output if self.status == "done" else None
 
 
+TREE_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNode(TaskItem):
+    """A task in a tree."""
+
+    depth: int
+    """How many tasks of the tree are above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTree:
+    """A task with all that is below it."""
+
+    counts: Mapping[JobStatus, int]
+    """How many there are of each status."""
+    tasks: tuple[TaskNode, ...]
+    """The first of them, each below its parent."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
     status: JobStatus | None = None
@@ -97,7 +123,7 @@ async def read_task(
     if row is None:
         return None
     tried = await connection.fetch(_SQL.list_attempts, org_id, task_id)
-    kept = {name: value for name, value in row.items() if name not in _OF_PROGRESS}
+    kept = {name: value for name, value in _item(row).items() if name not in _OF_PROGRESS}
     return TaskView(**kept, progress=progress_of(row), tried=tuple(Attempt(*one) for one in tried))
 
 
@@ -109,4 +135,14 @@ async def list_tasks(
     rows = await connection.fetch(
         _SQL.list_tasks, org_id, *terms, after, limit, *reader_columns(wanted.reader)
     )
-    return [TaskItem(**dict(row)) for row in rows]
+    return [TaskItem(**_item(row)) for row in rows]
+
+
+async def read_tree(connection: Connection, org_id: str, task_id: UUID) -> TaskTree:
+    rows = await connection.fetch(_SQL.read_tree, org_id, task_id, TREE_MAX)
+    nodes = [{name: value for name, value in _item(row).items() if name != "counts"} for row in rows]
+    return TaskTree(rows[0]["counts"] if rows else {}, tuple(TaskNode(**node) for node in nodes))
+
+
+def _item(row: Row) -> dict[str, Any]:
+    return {**row, "resources": tuple(row["resources"] or ())}

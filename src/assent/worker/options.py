@@ -1,9 +1,11 @@
 """How the worker works: limits and intervals, each with its unit in its name, all by environment variable."""
 
+from collections.abc import Collection
 from typing import Final, Literal
 
 from pydantic_settings import SettingsConfigDict
 
+from assent.model.problems import Invalid
 from assent.store.environment import EnvironmentSettings, number
 
 SWEEPS: Final = ("stuck", "partitions", "prune", "indexes", "compact", "retention")
@@ -95,6 +97,8 @@ class Options(EnvironmentSettings):
     """Attempts at a time in one process; each that is a plain function has a thread."""
     tasks_lanes: int = number(2, 1, 64)
     """Batches at a time: while one waits for the database, another runs."""
+    resources: str = "*"
+    """The resources that it can reach, separated by commas; tasks that use others are left to other workers."""
     tasks_backoff_min_ms: int = number(1_000, 1, _HOUR_MS)
     tasks_backoff_max_ms: int = number(_HOUR_MS, 1, _DAY_MS)
     """How long a task waits after an attempt that failed: doubling from the one to the other."""
@@ -138,6 +142,15 @@ class Options(EnvironmentSettings):
 
     retention_interval_ms: int = _interval(_HOUR_MS)
     retention_instances_max: int = _batch(100)
+
+    def reachable(self, declared: Collection[str]) -> frozenset[str]:
+        """Return those of the application's resources that this worker can reach."""
+        if self.resources.strip() == "*":
+            return frozenset(declared)
+        named = {name.strip() for name in self.resources.split(",") if name.strip()}
+        if unknown := sorted(named - set(declared)):
+            raise Invalid([self.bad("resources", f"the application declares no resource `{unknown[0]}`")])
+        return frozenset(named)
 
     def run_limit_s(self, duty: str) -> float:
         """Return how long one run of this duty may take."""

@@ -9,15 +9,19 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from assent.jobs.job import RetryPolicy, next_state
 from assent.jobs.queue import JobRow
+from assent.jobs.throttles import ThrottledQueue, declare_resources, throttle_if_claimed
+from assent.model.job import Throttle
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
 from assent.tasks.claimed_task import ClaimedTask, load_tasks
 from assent.tasks.notes import news_of, write_news_if_claimed
 from assent.tasks.settle import TaskKey, TaskResult, parents_to_resume, resume_parents, settle_if_claimed
+from assent.tasks.task_type import TaskType
 from assent.telemetry import hooks
 from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.instrumentation import TaskSpan, begin_working, count_tasks
@@ -28,6 +32,8 @@ GRACE: Final = 0.8
 """The part of the worker's grace period that attempts may take to end; the rest is for giving them back."""
 CANCELLED: Final = "cancelled"
 """What a notification of `assent_tasks` says where a task was cancelled that runs."""
+THROTTLED: Final = "throttled"
+"""What a notification of `assent_tasks` says where a task was submitted that a limit may hold back."""
 BREAK_OFF_S: Final = 1.0
 """How long attempts may take to end that are broken off."""
 LOOKS_PER_INTERVAL: Final = 2
@@ -48,8 +54,12 @@ class Tasks(JobDuty[ClaimedTask]):
                 "Tasks need a runtime, for the functions of its application; give the workplace one."
             )
         options, self._types = place.options, place.runtime.core.task_types
+        self._resources = place.runtime.core.resources
+        self._are_declared = not self._resources
         self.pace = Schedule(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
         super().__init__(place, lanes=self._types)
+        self._throttled = ThrottledQueue(self._queue, options.reachable(self._resources))
+        self._is_throttled_first = False
         self._under_way_max = options.tasks_under_way_max
         self._kept = options.tasks_under_way_max // PLACES_PER_KEPT_PLACE
         self._batch_max = max(1, options.tasks_under_way_max // options.tasks_lanes)
@@ -76,11 +86,15 @@ class Tasks(JobDuty[ClaimedTask]):
         self._news.set()
 
     def hear(self, said: set[str]) -> None:
-        """Note that a task was cancelled that some worker has under way."""
+        """Note that a task was cancelled that some worker has under way, or one submitted that has limits."""
         self._heard_of_cancel = self._heard_of_cancel or CANCELLED in said
+        if THROTTLED in said:
+            self._throttled.hear()
 
     async def run_once(self) -> RunResult:
         self._news.clear()
+        self._throttled.again_in_s = None
+        await self._declare()
         await self._jobs.keep(self._database)
         await self._interrupt_taken()
         await self._write_notes()
@@ -134,17 +148,58 @@ class Tasks(JobDuty[ClaimedTask]):
         if broken:
             await asyncio.wait(broken, timeout=BREAK_OFF_S)
 
+    async def _declare(self) -> None:
+        """Say once what resources there are, before a task that uses one is claimed."""
+        if not self._are_declared:
+            async with self._database.transaction(None) as connection:
+                await declare_resources(connection, self._resources)
+            self._are_declared = True
+
     async def _choose(self, connection: Connection, room: int) -> list[JobRow]:
-        """Claim what is due, for any org; where only kept places are free, one task of each org that has none here."""
+        """Claim what is due, for any org; where only kept places are free, one task of each org that has none here.
+
+        Tasks with limits and those without take turns at being first, so that neither takes all the room.
+        """
         of_other_lanes = max(0, self._reserved - room)
         for_all = self._under_way_max - self._kept - len(self._under_way) - of_other_lanes
-        if for_all > 0:
-            return await super()._choose(connection, min(room, for_all))
-        busy = {task.org_id for task in self._under_way.values()}
-        return await self._queue.claim_one_each(connection, room, busy)
+        is_for_all, limit = for_all > 0, min(room, for_all) if for_all > 0 else room
+        busy = frozenset() if is_for_all else frozenset(task.org_id for task in self._under_way.values())
+        self._is_throttled_first = not self._is_throttled_first
+        claimed: list[JobRow] = []
+        if self._is_throttled_first:
+            claimed += await self._choose_throttled(connection, limit, busy, one_each=not is_for_all)
+        if (left := limit - len(claimed)) > 0:
+            chosen = super()._choose if is_for_all else partial(self._queue.claim_one_each, without=busy)
+            claimed += await chosen(connection, left)
+        if not self._is_throttled_first:
+            left = limit - len(claimed)
+            claimed += await self._choose_throttled(connection, left, busy, one_each=not is_for_all)
+        return claimed
+
+    async def _choose_throttled(
+        self, connection: Connection, limit: int, busy: frozenset[str], *, one_each: bool
+    ) -> list[JobRow]:
+        throttled = self._throttled
+        claimed = await throttled.claim(connection, limit, without=busy, one_each=one_each)
+        room = len(claimed) < limit
+        if throttled.has_suspects and room and self._jobs.may_start_suspect(has_room=True):
+            claimed += await throttled.claim(connection, 1, suspects=True)
+        return claimed
 
     async def _load(self, connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedTask]:
-        return await load_tasks(connection, jobs)
+        """Load what was claimed; what its type limits more than its submission says is left to a later claim."""
+        tasks = await load_tasks(connection, jobs)
+        missing = {
+            task.id: (task.job, throttle)
+            for task, job in zip(tasks, jobs, strict=True)
+            if self._types[task.type].is_limited
+            and (throttle := _missing_limits(self._types[task.type], task, job))
+        }
+        if missing:
+            await throttle_if_claimed(connection, self._jobs.worker_id, list(missing.values()))
+            self._throttled.hear()
+            self._news.set()
+        return [task for task in tasks if task.id not in missing]
 
     async def _settle(self, connection: Connection, results: Sequence[TaskResult]) -> datetime | None:
         notes = [self._attempts.notes.get(result.claimed.job) for result in results]
@@ -239,8 +294,10 @@ class Tasks(JobDuty[ClaimedTask]):
 
     async def _wait_for_news(self) -> None:
         if self._under_way and not self._news.is_set():
+            again_in_s = self._throttled.again_in_s
+            wait_s = min(self.pace.interval_s, again_in_s or self.pace.interval_s)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.pace.interval_s):
+                async with asyncio.timeout(wait_s):
                     await self._news.wait()
 
     def _done(self, results: Sequence[TaskResult], *, more: bool) -> RunResult:
@@ -250,7 +307,19 @@ class Tasks(JobDuty[ClaimedTask]):
         more = (
             more or bool(self._results or self._under_way or self._parents) or not self._queue.has_gone_around
         )
-        return RunResult(len(results) + len(counted), more, dict(parts))
+        return RunResult(len(results) + len(counted), more, dict(parts), self._throttled.again_in_s)
+
+
+def _missing_limits(kind: TaskType, task: ClaimedTask, job: JobRow) -> Throttle | None:
+    """Return the limits of a task where its type has some under which it was not claimed; None where it was."""
+    names: Sequence[str] = job.get("resources", ())
+    declared = kind.throttle(task.input)
+    has_all = set(kind.resources) <= set(names)
+    if declared is None or (has_all and (kind.rate_limit is None or job.get("rate_key") is not None)):
+        return None
+    if kind.rate_limit is None and job.get("rate_key") is not None:
+        declared = Throttle(declared.resources, job["rate_key"], job["rate_max"], job["rate_period"])
+    return declared.with_resources(names)
 
 
 def _retry_policy(options: Options) -> RetryPolicy:

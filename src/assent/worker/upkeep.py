@@ -53,6 +53,10 @@ class Partitions:
         return RunResult(await ensure_partitions(self._database, self._months_ahead))
 
 
+RATE_STARTS_DAYS: Final = 1
+"""How long a start is kept that no rate limit counts any more."""
+
+
 class Prune:
     """Deletes what is not needed any more, a batch of each kind in a transaction of its own.
 
@@ -78,6 +82,7 @@ class Prune:
         events = await self._prune(_SQL.prune_events, self._after_days)
         effects = await self._prune(_SQL.prune_effects, self._after_days)
         tasks = await self._prune(_SQL.prune_tasks, self._after_days)
+        starts = await self._prune(_SQL.prune_rate_starts, RATE_STARTS_DAYS)
         kept = await self._prune(_SQL.prune_kept_events, self._kept_days)
         surplus = await self._prune(_SQL.prune_surplus_events, self._kept_max)
         parts = {
@@ -87,8 +92,9 @@ class Prune:
             "effects": effects,
             "tasks": tasks,
             "kept_events": kept + surplus,
+            "rate_starts": starts,
         }
-        counts = (events, effects, tasks, kept, surplus)
+        counts = (events, effects, tasks, kept, surplus, starts)
         full = receipts["instances"] == self._instances_max or self._rows_max in counts
         return RunResult(sum(parts.values()), more=full, parts=parts)
 
@@ -171,9 +177,10 @@ class Compact:
 
 
 class Retention:
-    """Deletes ended instances with their steps, receipts and outbox rows, some instances at a time.
+    """Deletes ended instances with their steps, receipts and outbox rows, and ended tasks with their results.
 
-    The policy is the setting `retention_days` of the org; without it everything stays.
+    The policy is the settings `retention_days` and `task_retention_days` of the org; without them everything stays, and
+    tasks for as long as `prune` keeps them.
     """
 
     name = "retention"
@@ -183,9 +190,12 @@ class Retention:
         self.pace = Schedule(options.retention_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
         self._database = place.database
         self._instances_max = options.retention_instances_max
+        self._rows_max = options.prune_rows_max
 
     async def run_once(self) -> RunResult:
         async with self._database.transaction(None) as connection:
             (deleted,) = await connection.fetch(_SQL.delete_ended_instances, self._instances_max)
-        full = deleted["instances"] == self._instances_max
-        return RunResult(deleted["instances"], more=full, parts=dict(deleted))
+        async with self._database.transaction(None) as connection:
+            tasks: int = await connection.fetchval(_SQL.delete_ended_tasks, self._rows_max)
+        full = deleted["instances"] == self._instances_max or tasks == self._rows_max
+        return RunResult(deleted["instances"] + tasks, more=full, parts={**deleted, "tasks": tasks})

@@ -75,6 +75,21 @@ SELECT assent.prune_jobs('effect', assent.now() - make_interval(days => $1), $2:
 -- Deletes tasks that ended so many days ago and are not dead, oldest first.
 SELECT assent.prune_jobs('task', assent.now() - make_interval(days => $1), $2::integer);
 
+-- name: prune_rate_starts
+-- Deletes starts of tasks that no rate limit counts any more; claims delete those of keys that are still used.
+WITH old AS MATERIALIZED (
+  SELECT org_id, key, at, task_id FROM assent.rate_starts
+   WHERE expires_at < assent.now() - make_interval(days => $1) ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
+), deleted AS (
+  DELETE FROM assent.rate_starts s USING old o
+   WHERE s.org_id = o.org_id AND s.key = o.key AND s.at = o.at AND s.task_id = o.task_id RETURNING 1
+)
+SELECT count(*) FROM deleted;
+
+-- name: delete_ended_tasks
+-- Deletes tasks that ended longer ago than their org keeps them.
+SELECT assent.delete_ended_tasks($1);
+
 -- name: prune_kept_events
 -- Deletes events that no step has waited for in so many days, oldest first.
 WITH old AS (

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -141,8 +142,15 @@ class Task(Handler):
     def _wanted(self, found: Submittable) -> TaskSpec:
         config = self.node.config
         priority = config.get("priority", found.priority)
+        delay = config.get("delay")
         return TaskSpec(
-            self._type, found.input, priority, found.attempts_max, awaited=config.get("await", True)
+            self._type,
+            found.input,
+            priority,
+            found.attempts_max,
+            awaited=config.get("await", True),
+            throttle=found.throttle,
+            delay=None if delay is None else timedelta(seconds=delay),
         )
 
 

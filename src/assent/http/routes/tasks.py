@@ -6,20 +6,29 @@ from uuid import UUID
 from pydantic import Field
 
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page
-from assent.bodies.operations import LogLineBody, SubmittedBody, TaskBody, TaskItemBody
+from assent.bodies.operations import LogLineBody, SubmittedBody, TaskBody, TaskItemBody, TaskTreeBody
 from assent.http.context import Transaction
 from assent.http.fields import Moment, NameQuery, RequestModel, ShortText
 from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.model.job import PRIORITY_MAX
+from assent.model.job import PRIORITY_MAX, RATE_MAX, RESOURCES_OF_TASK_MAX, RateLimit
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.task_commands import CANCEL_TASKS, END_TASKS, RETRY_TASKS, NewTask
+from assent.tasks.context import SUBTASKS_MAX
 from assent.tasks.errors import FAILED
 from assent.tasks.views import TaskStatus, TaskView, read_task
 
 router = Router(takes_documents=True, prefix="/api/tasks", tags=["tasks"])
+
+
+class SubmittedRateLimit(RequestModel):
+    """At most so many starts of tasks of a key in any period of a length."""
+
+    max: int = Field(ge=1, le=RATE_MAX, examples=[100])
+    per: ShortText = Field(examples=["1m"])
+    key: ShortText = Field(examples=["crm"])
 
 
 class SubmitTask(RequestModel):
@@ -34,6 +43,35 @@ class SubmitTask(RequestModel):
         None, ge=0, le=PRIORITY_MAX, description="Higher runs sooner; the default of its type without it."
     )
     run_at: Moment | None = Field(None, description="Not before; at once without it.")
+    delay: ShortText | None = Field(
+        None, description="Not before so long after its submission.", examples=["15m"]
+    )
+    resources: list[ShortText] = Field(
+        [], max_length=RESOURCES_OF_TASK_MAX, description="What it uses besides what its type says."
+    )
+    rate_limit: SubmittedRateLimit | None = Field(
+        None, description="How many tasks of a key may start in a period, where its type does not say."
+    )
+
+    def task(self) -> NewTask:
+        """Return the task to submit; raise `Refused` for a rate limit that cannot be one."""
+        limit = self.rate_limit
+        given = RateLimit(limit.max, per=limit.per, key=limit.key) if limit is not None else None
+        return NewTask(**{**self.model_dump(), "rate_limit": given})
+
+
+class SubmitBatch(RequestModel):
+    """Tasks to run in the background, and one that runs once all of them have ended."""
+
+    tasks: list[SubmitTask] = Field(
+        min_length=1,
+        max_length=SUBTASKS_MAX,
+        examples=[[{"type": "report.build", "input": {"month": "May"}}]],
+    )
+    then: SubmitTask = Field(
+        examples=[{"type": "report.build", "input": {"month": "all"}}],
+        description="It finds the others, with what failed, among its subtasks. Its key stands for the whole batch.",
+    )
 
 
 async def find_visible_task(tx: Transaction, task_id: UUID, capability: str) -> TaskView:
@@ -62,9 +100,22 @@ async def submit_task(tx: Transaction, body: SubmitTask) -> SubmittedBody:
     A worker runs it; a key that was used before returns the task of that time.
     """
     tx.require(tx.services.app.capability_to_submit(body.type))
-    new = NewTask(**body.model_dump())
-    (task_id,) = await tx.runtime.tasks.submit_many([new])
-    return SubmittedBody(id=task_id)
+    (task,) = await tx.runtime.tasks.submit_many([body.task()])
+    return SubmittedBody(id=task.id)
+
+
+@router.command(
+    "/batches", scope="tasks:write", rate="workflows", status=202, summary="Submit a batch of tasks"
+)
+async def submit_task_batch(tx: Transaction, body: SubmitBatch) -> SubmittedBody:
+    """For holders of what each of its types takes. The reply names `then`: it ends last, and cancels the others.
+
+    All or none are submitted; under a key that was used before, none.
+    """
+    for type in sorted({task.type for task in (*body.tasks, body.then)}):
+        tx.require(tx.services.app.capability_to_submit(type))
+    batch = await tx.runtime.tasks.submit_batch([task.task() for task in body.tasks], body.then.task())
+    return SubmittedBody(id=batch.id)
 
 
 @router.query("", scope="tasks:read", summary="List tasks, newest first")
@@ -87,6 +138,12 @@ async def list_tasks_of_org(  # noqa: PLR0913, PLR0917
 async def show_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     """For holders of `tasks:read` who may read its instance, with its input, its output and every attempt."""
     return await _show(tx, task_id)
+
+
+@router.query("/{task_id}/tree", scope="tasks:read", errors=(404,), summary="Read a task with its subtasks")
+async def show_task_tree(tx: Transaction, task_id: UUID) -> TaskTreeBody:
+    """For holders of `tasks:read` who may read its instance: the task and all below it, with the status of each."""
+    return TaskTreeBody.of(await tx.reads.tasks.tree(task_id))
 
 
 @router.query("/{task_id}/log", scope="tasks:read", errors=(404,), summary="Read the log of a task")

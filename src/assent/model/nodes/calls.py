@@ -11,7 +11,7 @@ from assent.model.job import PRIORITY_MAX
 from assent.model.nodes.base import ActingNode, Languages, NodeDeclaration, NodeUse, Timed, use_nothing
 from assent.model.outside_request import EXPECTED_MAX
 from assent.model.parse import Declaration
-from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
+from assent.model.terms import DottedName, Duration, Expression, Language, Outputs, Text, Values, refuse
 
 SUBMIT_TASKS: Final = "tasks:submit"
 """The capability to submit tasks of a type for which the application names none."""
@@ -191,6 +191,8 @@ class Task(Timed, ActingNode):
     await_: bool = Field(default=True, alias="await")
     priority: int | None = Field(default=None, ge=0, le=PRIORITY_MAX)
     """The higher the sooner; without it, as its type says."""
+    delay: Duration | None = None
+    """Not before so long after the step is entered."""
 
 
 def _uses_of_emit(config: Mapping[str, Any]) -> Iterable[NodeUse]:

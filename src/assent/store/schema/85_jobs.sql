@@ -48,6 +48,7 @@ CREATE TABLE assent.jobs (
   suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
   resolved     boolean     NOT NULL DEFAULT false, -- of a dead one: its step or parent went on without it, or a person discarded it
   parent_id    uuid,                            -- of a subtask: the task that waits for it
+  throttle     uuid,                            -- of a task: what limits when it may run, in task_throttles
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   ended_at     timestamptz,
   CONSTRAINT jobs_pkey PRIMARY KEY (org_id, id),
@@ -61,12 +62,17 @@ CREATE TABLE assent.jobs (
   CONSTRAINT job_ends_when_its_status_says_so
     CHECK ((status IN ('done', 'cancelled', 'dead')) = (ended_at IS NOT NULL)),
   CONSTRAINT only_a_dead_job_is_resolved CHECK (NOT resolved OR status = 'dead'),
+  CONSTRAINT only_a_task_is_throttled CHECK (throttle IS NULL OR kind = 'task'),
   CONSTRAINT only_a_task_has_a_parent CHECK (parent_id IS NULL OR kind = 'task'),
   CONSTRAINT only_a_task_waits_for_others CHECK (status NOT IN ('blocked', 'background') OR kind = 'task')
 ) WITH (fillfactor = 70);
 -- The claim goes from org to org and lane to lane, and takes from each what is due first: what is to run tomorrow stands
--- behind what is due, and is never read.
-CREATE INDEX jobs_to_run ON assent.jobs (kind, org_id, lane, priority, run_at, id) WHERE status IN ('queued', 'retrying');
+-- behind what is due, and is never read. Tasks that a limit holds back have an index of their own: no other claim reads them.
+CREATE INDEX jobs_to_run ON assent.jobs (kind, org_id, lane, priority, run_at, id)
+  WHERE status IN ('queued', 'retrying') AND throttle IS NULL;
+CREATE INDEX jobs_throttled ON assent.jobs (throttle, org_id, lane, priority, run_at, id)
+  WHERE status IN ('queued', 'retrying') AND throttle IS NOT NULL;
+CREATE INDEX jobs_running_throttled ON assent.jobs (org_id, throttle) WHERE status = 'running' AND throttle IS NOT NULL;
 CREATE INDEX jobs_suspect ON assent.jobs (kind, run_at, org_id, id) WHERE status IN ('queued', 'retrying') AND suspect;
 CREATE INDEX jobs_running ON assent.jobs (kind, worker_id) WHERE status = 'running';
 CREATE INDEX jobs_dead ON assent.jobs (org_id, created_at, id) WHERE status = 'dead' AND NOT resolved;
@@ -83,6 +89,13 @@ SELECT assent.guard_by_org('assent.jobs');
 CREATE POLICY clients_see_tasks ON assent.jobs AS RESTRICTIVE FOR SELECT TO assent_client USING (kind = 'task');
 GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, resolved, ended_at) ON assent.jobs TO assent_engine;
 GRANT SELECT ON assent.jobs TO assent_client;
+
+-- Jobs that wait for a worker, in two parts: each has its own index.
+CREATE VIEW assent.jobs_waiting WITH (security_invoker = true) AS
+SELECT * FROM assent.jobs WHERE status IN ('queued', 'retrying') AND throttle IS NULL
+UNION ALL
+SELECT * FROM assent.jobs WHERE status IN ('queued', 'retrying') AND throttle IS NOT NULL;
+GRANT SELECT ON assent.jobs_waiting TO assent_engine;
 
 -- The outcome of each attempt; that of the last one is the job's own output or error.
 CREATE TABLE assent.job_attempts (
@@ -218,6 +231,7 @@ CREATE TABLE assent.task_submissions (
   parent_id    uuid,                            -- of a subtask: the task that made it
   parent_attempt integer,                       -- and at which attempt: subtasks of one attempt are waited for together
   depth        smallint    NOT NULL DEFAULT 0,  -- how many tasks it has above it
+  is_callback  boolean     NOT NULL DEFAULT false, -- whether it was submitted with a batch, and runs when that has ended
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT task_submissions_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT task_of_a_step_names_its_instance CHECK ((instance_id IS NULL) = (step_id IS NULL)),
@@ -238,6 +252,97 @@ CREATE TRIGGER task_submissions_are_never_emptied BEFORE TRUNCATE ON assent.task
 SELECT assent.guard_by_org('assent.task_submissions');
 GRANT SELECT, INSERT ON assent.task_submissions TO assent_engine;
 GRANT SELECT ON assent.task_submissions TO assent_client;
+
+-- What tasks use that can do only so much at a time, such as a model server: the newest worker that declares it says how many tasks
+-- of all orgs may run with it. How many do is counted, and kept nowhere. Resources belong to no org.
+CREATE TABLE assent.resources (
+  name            text        NOT NULL,
+  max_concurrency integer,                      -- without it, any number
+  declared_at     timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT resources_pkey PRIMARY KEY (name),
+  CONSTRAINT resource_name_is_short CHECK (length(name) BETWEEN 1 AND 100 AND NOT assent.is_blank(name)),
+  CONSTRAINT resource_lets_one_task_run CHECK (max_concurrency >= 1)
+);
+ALTER TABLE assent.resources ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.resources USING (false);
+
+-- What limits when tasks may run: the resources that they use, and how many of a key may start in a period. Tasks with the same limits
+-- share a row, whose id is a hash of it.
+CREATE TABLE assent.task_throttles (
+  org_id      text    NOT NULL,
+  id          uuid    NOT NULL,
+  resources   text[]  NOT NULL,
+  rate_key    text,
+  rate_max    integer,
+  rate_period interval,
+  CONSTRAINT task_throttles_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT task_throttle_limits_something CHECK (cardinality(resources) > 0 OR rate_key IS NOT NULL),
+  CONSTRAINT task_throttle_has_few_resources CHECK (cardinality(resources) <= 10),
+  CONSTRAINT rate_of_a_throttle_is_whole CHECK (num_nulls(rate_key, rate_max, rate_period) IN (0, 3)),
+  CONSTRAINT rate_of_a_throttle_lets_one_start CHECK (rate_max BETWEEN 1 AND 100000 AND rate_period > interval '0'),
+  CONSTRAINT rate_key_is_short CHECK (length(rate_key) BETWEEN 1 AND 500)
+);
+CREATE TRIGGER task_throttles_are_append_only BEFORE UPDATE OR DELETE ON assent.task_throttles
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER task_throttles_are_never_emptied BEFORE TRUNCATE ON assent.task_throttles
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.task_throttles');
+GRANT SELECT, INSERT ON assent.task_throttles TO assent_engine;
+
+-- The starts of tasks that have a rate limit, as long as they count. Only workers write here.
+CREATE TABLE assent.rate_starts (
+  org_id     text        NOT NULL,
+  key        text        NOT NULL,
+  at         timestamptz NOT NULL,
+  task_id    uuid        NOT NULL,
+  expires_at timestamptz NOT NULL,
+  CONSTRAINT rate_starts_pkey PRIMARY KEY (org_id, key, at, task_id)
+);
+CREATE INDEX rate_starts_expired ON assent.rate_starts (expires_at);
+SELECT assent.guard_by_org('assent.rate_starts');
+
+-- The resources with how many tasks of all orgs run with each: numbers, and nothing of whose they are.
+CREATE FUNCTION assent.list_resources() RETURNS TABLE (name text, max_concurrency integer, running bigint, declared_at timestamptz)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT r.name, r.max_concurrency,
+         (SELECT count(*) FROM assent.jobs j JOIN assent.task_throttles t ON t.org_id = j.org_id AND t.id = j.throttle
+           WHERE j.status = 'running' AND j.throttle IS NOT NULL AND r.name = ANY (t.resources)),
+         r.declared_at
+    FROM assent.resources r ORDER BY r.name;
+END;
+REVOKE ALL ON FUNCTION assent.list_resources() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.list_resources() TO assent_engine;
+
+-- Tasks whose end a process waits for: the transaction that ends one notifies those who wait, and no other does.
+CREATE TABLE assent.task_waiters (
+  org_id  text NOT NULL,
+  task_id uuid NOT NULL,
+  CONSTRAINT task_waiters_pkey PRIMARY KEY (org_id, task_id)
+);
+SELECT assent.guard_by_org('assent.task_waiters');
+GRANT SELECT, INSERT, DELETE ON assent.task_waiters TO assent_engine;
+
+-- Notifies the processes that wait for the end of these tasks. It is a statement of its own after the one that ended them: it
+-- sees who began to wait meanwhile.
+CREATE FUNCTION assent.notify_waiters(orgs text[], tasks uuid[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  task uuid;
+BEGIN
+  IF NOT EXISTS (SELECT FROM assent.task_waiters) THEN
+    RETURN;
+  END IF;
+  FOR task IN
+    DELETE FROM assent.task_waiters w USING unnest(orgs, tasks) AS ended (org_id, id)
+     WHERE w.org_id = ended.org_id AND w.task_id = ended.id RETURNING w.task_id
+  LOOP
+    PERFORM pg_notify('assent_task_ends', task::text);
+  END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION assent.notify_waiters(text[], uuid[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.notify_waiters(text[], uuid[]) TO assent_engine;
 
 -- How far a task is, as its attempt said last: one row, overwritten at most once in a worker's interval.
 CREATE TABLE assent.task_progress (
@@ -297,13 +402,16 @@ RETURN sha256(convert_to(input::text, 'UTF8'));
 -- keys meet no partition's. It runs as its owner, since the caller has no right to write, and holds itself to the org of the
 -- transaction (`assent.org_id`) by name.
 CREATE FUNCTION assent.submit_task(type text, input jsonb DEFAULT '{}', key text DEFAULT NULL,
-  priority integer DEFAULT 128, run_at timestamptz DEFAULT NULL, attempts_max integer DEFAULT 8) RETURNS uuid
+  priority integer DEFAULT 128, run_at timestamptz DEFAULT NULL, attempts_max integer DEFAULT 8,
+  delay interval DEFAULT NULL, resources text[] DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   org text := assent.org_id();
   task uuid := assent.new_id();
-  due timestamptz := coalesce(run_at, assent.now());
+  due timestamptz := coalesce(run_at, assent.now() + coalesce(delay, interval '0'));
+  used text[] := ARRAY(SELECT DISTINCT r FROM unnest(resources) AS r ORDER BY r);
+  throttle uuid := CASE WHEN cardinality(used) > 0 THEN md5(used::text)::uuid END;
   known record;
 BEGIN
   IF org IS NULL THEN
@@ -320,6 +428,13 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = 'the key of a task is not blank', DETAIL = format('Found %L.', key),
       HINT = 'Leave it out where there is none.';
   END IF;
+  IF run_at IS NOT NULL AND delay IS NOT NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a task has a time or a delay, and not both';
+  END IF;
+  IF NOT used <@ ARRAY(SELECT r.name FROM assent.resources r) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a task uses resources that workers have declared',
+      DETAIL = format('Found %L.', used);
+  END IF;
   IF key IS NOT NULL THEN
     INSERT INTO assent.task_keys (org_id, type, partition_id, key, task_id, input_hash)
     VALUES (org, type, '', key, task, assent.input_hash(input)) ON CONFLICT DO NOTHING;
@@ -334,8 +449,10 @@ BEGIN
       RETURN known.task_id;
     END IF;
   END IF;
-  INSERT INTO assent.jobs (org_id, id, kind, lane, priority, run_at, attempts_max)
-  VALUES (org, task, 'task', type, priority, due, attempts_max);
+  INSERT INTO assent.task_throttles (org_id, id, resources)
+  SELECT org, throttle, used WHERE throttle IS NOT NULL ON CONFLICT DO NOTHING;
+  INSERT INTO assent.jobs (org_id, id, kind, lane, priority, run_at, attempts_max, throttle)
+  VALUES (org, task, 'task', type, priority, due, attempts_max, throttle);
   INSERT INTO assent.task_submissions (org_id, id, type, input, key, attempts_max, submitted_by)
   VALUES (org, task, type, input, key, attempts_max, 'sql:' || assent.calling_role());
   IF due <= assent.now() THEN
@@ -345,7 +462,7 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION assent.input_hash(jsonb) TO assent_engine;
-GRANT EXECUTE ON FUNCTION assent.submit_task(text, jsonb, text, integer, timestamptz, integer)
+GRANT EXECUTE ON FUNCTION assent.submit_task(text, jsonb, text, integer, timestamptz, integer, interval, text[])
   TO assent_engine, assent_client;
 
 -- Cancels tasks that have not ended, with their subtasks that have not, and notifies the workers once where one of them runs. It goes
@@ -373,6 +490,7 @@ BEGIN
       INTO level_orgs, level_tasks, some_run FROM open;
     EXIT WHEN level_tasks IS NULL;
     any_runs := any_runs OR some_run;
+    PERFORM assent.notify_waiters(level_orgs, level_tasks);
     RETURN QUERY SELECT level.* FROM unnest(level_orgs, level_tasks) AS level;
     SELECT array_agg(j.org_id), array_agg(j.id) INTO level_orgs, level_tasks
       FROM unnest(level_orgs, level_tasks) AS parent (org_id, id)
@@ -422,6 +540,7 @@ BEGIN
   IF ended.status = 'retrying' THEN
     RETURN ended.status;
   END IF;
+  PERFORM assent.notify_waiters(ARRAY[org], ARRAY[task]);
   UPDATE assent.jobs p SET status = 'queued', run_at = assent.now()
    WHERE p.org_id = org AND p.id = ended.parent_id AND p.status = 'blocked'
      AND NOT EXISTS (SELECT FROM assent.jobs c WHERE c.org_id = org AND c.parent_id = p.id

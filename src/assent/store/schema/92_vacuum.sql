@@ -9,6 +9,8 @@ ALTER TABLE assent.incoming_results SET (autovacuum_vacuum_scale_factor = 0, aut
   autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE assent.workflow_kept_events SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 ALTER TABLE assent.http_replies SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE assent.rate_starts SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE assent.task_waiters SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 -- Counters and leases: the same few rows again and again, with no index on what changes. Room on each page keeps the
 -- new version of a row beside the old one (HOT).
 ALTER TABLE assent.worker_leases SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);

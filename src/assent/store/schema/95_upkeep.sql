@@ -130,6 +130,50 @@ BEGIN
 END
 $$;
 
+-- Deletes tasks that went well, or were cancelled, longer ago than their org keeps them, a number at once. An org without a
+-- policy keeps them for as long as the operator does. Ids sort by the time of submission: what came later is not read.
+CREATE FUNCTION assent.delete_ended_tasks(tasks_max integer) RETURNS bigint
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+  deleted bigint;
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
+  WITH policy AS MATERIALIZED (
+    SELECT org_id, assent.now() - make_interval(days => days::integer) AS ended_before
+      FROM assent.orgs
+     CROSS JOIN LATERAL (SELECT CASE jsonb_typeof(settings -> 'task_retention_days')
+                                  WHEN 'number' THEN (settings ->> 'task_retention_days')::numeric END) AS setting (days)
+     WHERE days BETWEEN 1 AND 36500
+  ), old AS MATERIALIZED (
+    SELECT j.org_id, j.id
+      FROM policy p
+      JOIN assent.task_submissions s ON s.org_id = p.org_id
+       AND s.id < rpad(lpad(to_hex(floor(extract(epoch FROM p.ended_before) * 1000)::bigint), 12, '0'), 32, '0')::uuid
+      JOIN assent.jobs j ON j.org_id = s.org_id AND j.id = s.id
+     WHERE j.status IN ('done', 'cancelled') AND j.ended_at < p.ended_before
+       AND NOT EXISTS (SELECT FROM assent.jobs p WHERE p.org_id = j.org_id AND p.id = j.parent_id
+                          AND p.status NOT IN ('done', 'cancelled'))
+     LIMIT tasks_max
+     FOR UPDATE OF j SKIP LOCKED
+  ), of_jobs AS (
+    DELETE FROM assent.jobs j USING old o WHERE j.org_id = o.org_id AND j.id = o.id RETURNING 1
+  ), of_attempts AS (
+    DELETE FROM assent.job_attempts a USING old o WHERE a.org_id = o.org_id AND a.job_id = o.id
+  ), of_submissions AS (
+    DELETE FROM assent.task_submissions s USING old o WHERE s.org_id = o.org_id AND s.id = o.id
+  ), of_progress AS (
+    DELETE FROM assent.task_progress t USING old o WHERE t.org_id = o.org_id AND t.task_id = o.id
+  ), of_logs AS (
+    DELETE FROM assent.task_log_lines t USING old o WHERE t.org_id = o.org_id AND t.task_id = o.id
+  )
+  SELECT count(*) INTO deleted FROM of_jobs;
+  PERFORM set_config('assent.door', former_door, true);
+  RETURN deleted;
+END
+$$;
+
 -- Deletes instances that ended longer ago than their org keeps them, with all that is theirs alone: also their forms
 -- and those forms' seats. An org without a policy keeps everything. An instance with a dead letter, or with something still
 -- to be done, stays. Approvals stay: they are evidence about the entity.
