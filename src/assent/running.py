@@ -91,5 +91,5 @@ def worker_of(
     """Return every duty, for the process that also serves."""
     runtime = app.runtime(database)
     events, streams = app.event_processor(runtime), StreamSettings()
-    place = WorkerContext(database, options, runtime, sending, streams=streams, events=events)
+    place = WorkerContext(database, options, runtime, sending, streams=streams, events=events, serves=True)
     return Supervisor(database, duties(place), options, observers)

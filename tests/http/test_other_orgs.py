@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE, SCHEDULE
 from tests.http.callers import client_of, problem
 from tests.http.route_table import ROUTES
 from tests.rows import insert, insert_effect, insert_version_with_file
@@ -91,6 +91,12 @@ CASES = {
     "complete_background_task": ("adam", {"output": {"pages": 3}}, {}),
     "fail_background_task": ("adam", {"message": "no paper"}, {}),
     "retry_task": ("adam", None, {}),
+    "show_schedule": ("adam", None, {}),
+    "list_next_times": ("adam", None, {}),
+    "pause_schedule_of_org": ("adam", None, {}),
+    "resume_schedule_of_org": ("adam", None, {}),
+    "run_schedule": ("adam", None, {}),
+    "delete_schedule_of_org": ("adam", None, {}),
     "force_fail_instance": ("adam", {"reason": "mine now"}, {}),
     "skip_step": ("adam", {"step": "review", "edge": "review->end"}, {}),
     "cancel_token": ("adam", {"token": "0"}, {}),
@@ -178,6 +184,8 @@ NOTHING_TO_NAME = {
     "save_rule_of_org",
     "list_evaluations_of_rule",
     "submit_task",
+    "list_schedules_of_org",
+    "save_schedule_of_org",
     "complete_task",
     "create_document",
     "list_documents",
@@ -193,6 +201,7 @@ NOTHING_TO_NAME = {
     "create_source",
     "search_audit_log",
     "show_health",
+    "list_nodes_of_fleet",
     "list_dead_letters",
     "list_stuck",
     "list_open_items",
@@ -249,6 +258,7 @@ async def _administered(people, furnished) -> dict[str, str]:
         await made("/api/event-sources", {"name": "cancel", "key_prefix": "payment:"})
         await made("/api/secrets/cancel", SECRET_OF_OURS, "PUT")
         await made("/api/rules/invoice/cancel", RULE, "PUT")
+        await made("/api/schedules/cancel", SCHEDULE, "PUT")
         await made("/api/filters/invoice/cancel", {"filter": {"state": ["draft"]}}, "PUT")
         await made("/api/members", {"user_id": "dora", "name": "Dora"})
         found = {

@@ -22,7 +22,14 @@ from tests.rows import (
 
 OWN_ORG = "(org_id = ( SELECT assent.org_id() AS org_id))"
 
-ROWS_OF_NOBODY = {"schema_migrations", "schema_grants", "workflow_batches", "worker_leases", "declared_names"}
+ROWS_OF_NOBODY = {
+    "schema_migrations",
+    "schema_grants",
+    "workflow_batches",
+    "worker_leases",
+    "declared_names",
+    "nodes",
+}
 """Tables of the owner alone: they have no org, and no role under row security sees a row of them."""
 
 UNGUARDED_TABLES = """
@@ -234,6 +241,10 @@ async def test_rows_of_nobody_stay_hidden_even_where_somebody_granted_them(owner
     await owner.execute(batch)
     await owner.execute("INSERT INTO assent.worker_leases VALUES (gen_random_uuid(), assent.now())")
     await owner.execute("INSERT INTO assent.declared_names VALUES ('task:scan', assent.now())")
+    node = (
+        "INSERT INTO assent.nodes (node_id, host, pid, version, serves, duties, task_types, expected_until) "
+    )
+    await owner.execute(node + "VALUES (gen_random_uuid(), 'a', 1, '1', true, '{}', '{}', assent.now())")
     for table in ROWS_OF_NOBODY:
         await owner.execute(f"GRANT SELECT ON assent.{table} TO assent_engine")
         assert await owner.fetchval(f"SELECT count(*) FROM assent.{table}") > 0

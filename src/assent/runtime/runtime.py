@@ -33,6 +33,7 @@ from assent.runtime.people_commands import (
     MemberCommands,
     RoleCommands,
 )
+from assent.runtime.schedule_commands import ScheduleCommands
 from assent.runtime.task_commands import TaskCommands
 from assent.runtime.verb_commands import VerbCommands
 from assent.store.caller_transaction import CallerDatabase, caller_transaction
@@ -129,6 +130,7 @@ class OrgRuntime:
         "requirements",
         "roles",
         "rules",
+        "schedules",
         "scope",
         "secrets",
         "services",
@@ -147,6 +149,7 @@ class OrgRuntime:
         self.comments = CommentCommands(scope)
         self.questions = QuestionCommands(scope)
         self.tasks = TaskCommands(scope)
+        self.schedules = ScheduleCommands(scope)
         self.requests = RequestCommands(scope)
         self.documents = DocumentCommands(scope)
         self.requirements = RequirementCommands(scope)
