@@ -298,7 +298,8 @@ class App:
 
         `scheduled_at` is the time of the schedule; a task that does not need it leaves it out. `missed` says what is
         done about times that came while no worker ran: `skip` them, start the task `once` for all, or for `all` of
-        them. It runs in every org that was created, or in `orgs`. Its name is the task's, unless another is given.
+        them. It runs in every org that has a record or a member, or in `orgs`. Its name is the task's, unless another
+        is given.
         """
         if isinstance(orgs, str) or (orgs is not None and not orgs):
             raise ValueError(f"Expected the ids of orgs, or None for all, found {orgs!r}.")

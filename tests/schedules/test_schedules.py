@@ -21,6 +21,7 @@ from assent.worker.upkeep import Names
 from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.processes.application import app as processes_app
 from tests.processes.spawn import children
+from tests.rows import insert
 from tests.statements import StatementCounter
 from tests.workers import run_until_done, second_worker, with_options
 from tests.world import ORG, fetch, insert_org
@@ -413,7 +414,7 @@ async def test_declared_schedule_runs_in_all_orgs_also_in_those_that_come_later(
     await worker.run_once()
     assert (await nightly(place.database)).keys() == {"acme", "globex"}
     async with place.database.transaction(None) as connection:
-        await insert_org(connection, "initech", {})
+        await insert(connection, "members", org_id="initech")
     monkeypatch.setattr("assent.worker.schedules.DECLARED_EVERY_S", 0.0)
     clock.advance("1d")
     assert (await worker.run_once()).count == 2

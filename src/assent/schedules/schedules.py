@@ -55,7 +55,7 @@ class DeclaredSchedule:
     name: str
     spec: ScheduleSpec
     orgs: tuple[str, ...] | None = None
-    """The orgs that it is for; None: all that were created."""
+    """The orgs that it is for; None: all that have a record or a member."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,6 +86,7 @@ WITH declared AS MATERIALIZED (
            name text, task_type text, input jsonb, cron text, zone text, missed text, next_at timestamptz, orgs jsonb)
    CROSS JOIN LATERAL (
       SELECT g.org_id FROM assent.orgs g WHERE d.orgs IS NULL AND g.org_id <> '*'
+      UNION SELECT m.org_id FROM assent.members m WHERE d.orgs IS NULL
       UNION SELECT jsonb_array_elements_text(d.orgs)) AS o
 ), narrowed AS (
   DELETE FROM assent.schedules s
