@@ -271,6 +271,8 @@ async def test_changed_line_counts_from_the_change_and_another_input_changes_no_
     changed = await fleet.save(input={"what": "more"})
     assert changed.next_at == saved.next_at, "what was missed is still missed"
     assert (await fleet.save(cron="0 10 * * *")).next_at > fleet.clock.now()
+    first_monday = (await fleet.save(cron="0 10 * * MON#1")).next_at
+    assert (first_monday.weekday(), first_monday.day <= 7) == (0, True)
 
 
 async def test_line_that_no_machine_understands_is_paused_and_holds_no_other_back(
