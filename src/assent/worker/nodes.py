@@ -12,10 +12,10 @@ from typing import Final
 from assent import __version__
 from assent.operations.nodes import RunningNode, record_node, remove_node
 from assent.worker.duty import RunResult, Schedule, WorkerContext
+from assent.worker.options import MACHINE
 
 MISSED_MAX: Final = 3
 """A process that has not said anything for so many intervals is taken for lost."""
-HOST_CHARACTERS_MAX: Final = 255
 
 
 class Nodes:
@@ -31,7 +31,7 @@ class Nodes:
         self._lost_kept_for = timedelta(milliseconds=options.nodes_lost_kept_ms)
         self._node = RunningNode(
             id=place.lease.worker_id,
-            host=(options.host_name or socket.gethostname() or "unknown")[:HOST_CHARACTERS_MAX],
+            host=socket.gethostname() if options.host_name == MACHINE else options.host_name,
             pid=os.getpid(),
             version=__version__,
             serves=place.serves,

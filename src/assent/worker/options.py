@@ -11,6 +11,8 @@ SWEEPS: Final = ("stuck", "partitions", "prune", "indexes", "compact", "retentio
 
 StuckRepair = Literal["none", "rebuild", "reenqueue", "force_fail"]
 
+MACHINE: Final = "auto"
+
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 
@@ -49,8 +51,8 @@ class Options(EnvironmentSettings):
     newer_code_wait_ms: int = number(900_000, 1_000, _DAY_MS)
     """How long older workers leave what they do not know to newer code, after that was seen for the last time."""
 
-    host_name: str = ""
-    """What the process calls its host; empty for the name of the machine."""
+    host_name: str = MACHINE
+    """What the process calls its host; `auto` for the name of the machine."""
     nodes_interval_ms: int = _interval(15_000)
     """How often a process says that it runs; after three times as long without a word it is taken for lost."""
     nodes_lost_kept_ms: int = number(_DAY_MS, 1_000, 30 * _DAY_MS)
