@@ -1,12 +1,13 @@
 """The times of cron lines: over changes of the clocks, in many time zones, and which of them start a task."""
 
+import time
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assent.schedules.cron import MISSED, Missed, cron_problems, next_tick, ticks_after, ticks_due
@@ -83,6 +84,7 @@ def test_line_of_every_quarter_of_an_hour_goes_on_every_15_minutes(zone: str) ->
     assert {after - before for before, after in pairwise(found)} == {timedelta(minutes=15)}
 
 
+@settings(deadline=None)
 @given(st.sampled_from(LINES), st.sampled_from(ZONES), moments, seconds)
 def test_times_are_later_than_their_beginning_and_than_each_other(
     line: str, zone: str, begin: datetime, more: timedelta
@@ -91,6 +93,7 @@ def test_times_are_later_than_their_beginning_and_than_each_other(
     assert all(before < after for before, after in pairwise(found))
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(LINES),
     st.sampled_from(ZONES),
@@ -125,11 +128,11 @@ def test_what_is_due_is_what_a_list_of_all_times_says(  # noqa: PLR0913, PLR0917
 
 
 def test_years_of_a_stopped_fleet_are_not_gone_through() -> None:
-    """The last of five million minutes is found among those of two days."""
-    began = datetime.now(UTC)
+    """The last of five million minutes is found among those of two days; all of them take a minute."""
+    began_s = time.process_time()
     ticks = ticks_due("* * * * *", "Europe/Berlin", YEAR, YEAR + timedelta(days=3650), "once", MINUTE)
     assert ticks.due == (YEAR + timedelta(days=3650),)
-    assert datetime.now(UTC) - began < timedelta(seconds=5)
+    assert time.process_time() - began_s < 5
 
 
 @pytest.mark.parametrize(
