@@ -121,6 +121,21 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "hosts": ["erp.example"],
         "created_by": "ann",
     },
+    "schedules": lambda: {
+        "name": _word("schedule"),
+        "task_type": "report.build",
+        "cron": "0 9 * * *",
+        "next_at": START,
+        "created_by": "ann",
+    },
+    "task_joins": lambda: {
+        "name": _word("join"),
+        "key": "a",
+        "types": ["report.build"],
+        "completed": {},
+        "task_id": _id(),
+        "started": False,
+    },
     "event_sources": lambda: {
         "name": _word("source"),
         "key_prefix": _word("payment:"),

@@ -327,6 +327,14 @@ def _rows() -> Mapping[str, list[Row]]:
         "effects": each("effects", "id", "instance_id", "step_id", payload={"to": f"ann@{TWIN}.example"}),
         "workflow_outbox_receipts": each("workflow_outbox_receipts", "instance_id"),
         "effect_secrets": each("effect_secrets", "id")[:1],
+        "schedules": [
+            of("schedules", name=name, task_type=name, input=text, next_at=NEVER)
+            for name in ("cancel", "nightly", *TASK_TYPES)
+        ],
+        "task_joins": [
+            of("task_joins", name="tests.index", key=key, types=["tests.text", "tests.exif"])
+            for key in ("a", "b", "1", "7")
+        ],
         "event_sources": [
             of("event_sources", name=name, key_prefix=f"{name}:") for name in ("payment", "bank", "paid")
         ],

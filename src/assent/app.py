@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from assent.compiler.declarations import CompiledSources, DeclarationKind, kind_of
 from assent.compiler.source import Source
@@ -17,6 +17,9 @@ from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import AsyncAction, PureAction, RegisteredAction, Registry
 from assent.language.built_in_verbs import BUILT_IN, DOMAINS
+from assent.language.check import check
+from assent.language.program import Condition, Program, compile_expression, parse_condition
+from assent.language.types import event_scope
 from assent.language.verbs import ArgumentSpec, VerbRegistry, VerbSpec, load_verbs
 from assent.model.contract import Contract, FieldSpec, contract_from
 from assent.model.job import (
@@ -37,20 +40,27 @@ from assent.runtime.core import Core, Operation, Verbs
 from assent.runtime.definition_commands import read_declared
 from assent.runtime.event_processor import EventProcessor
 from assent.runtime.extraction import EXTRACT, extraction_task
-from assent.runtime.runtime import Runtime
+from assent.runtime.runtime import OrgRuntime, Runtime
 from assent.runtime.task_commands import TaskHandle
 from assent.runtime.verb_commands import StepVerbs
+from assent.schedules.cron import Missed
+from assent.schedules.schedules import DeclaredSchedule, check_input, parse_schedule
 from assent.store.database import Database
 from assent.store.settings import Settings
 from assent.store.table_grants import PRIVILEGES, Privilege
 from assent.tasks.errors import RetryOn
 from assent.tasks.task_type import TaskType, declare
+from assent.triggers.triggers import DeclaredJoin, DeclaredTrigger, Triggers
+
+TRIGGER_NAME_MAX: Final = 150
+"""Characters of the name of a trigger or a join."""
 
 if TYPE_CHECKING:
     from assent.runtime.sync_runtime import SyncRuntime
 
 A = TypeVar("A", bound=PureAction | AsyncAction)
 O = TypeVar("O", bound=Operation)  # noqa: E741
+H = TypeVar("H", bound=TaskHandle[..., Any])
 E = TypeVar("E", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,6 +91,9 @@ class App:
         self.tasks: dict[str, TaskType] = {}
         self.resources: dict[str, int | None] = {}
         """Resource → how many tasks may run with it at a time; None for any number."""
+        self.triggers: list[DeclaredTrigger] = []
+        self.joins: list[DeclaredJoin] = []
+        self.schedules: dict[str, DeclaredSchedule] = {}
         self.verbs: dict[str, tuple[VerbSpec, Operation]] = {}
         """Name → what it takes, and the function that runs it."""
         self.extractors: dict[str, Extractor] = {}
@@ -304,6 +317,107 @@ class App:
         self.resources[name] = max_concurrency
         return self
 
+    def schedule(  # noqa: PLR0913
+        self,
+        cron: str,
+        *,
+        zone: str = "UTC",
+        missed: Missed = "once",
+        input: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        orgs: Sequence[str] | None = None,
+    ) -> Callable[[H], H]:
+        """Start a task at the times of a cron line, once for each time in all workers together.
+
+        @app.schedule("0 2 * * *", zone="Europe/Berlin")
+        @app.task("reports.build")
+        async def build(scheduled_at: datetime): ...
+
+        `scheduled_at` is the time of the schedule; a task that does not need it leaves it out. `missed` says what is
+        done about times that came while no worker ran: `skip` them, start the task `once` for all, or for `all` of
+        them. It runs in every org that has a record or a member, or in `orgs`. Its name is the task's, unless another
+        is given.
+        """
+        if isinstance(orgs, str) or (orgs is not None and not orgs):
+            raise ValueError(f"Expected the ids of orgs, or None for all, found {orgs!r}.")
+
+        def register(task: H) -> H:
+            named = name or task.name
+            kind = self.tasks[task.name]
+            written = {"task": task.name, "cron": cron, "zone": zone, "missed": missed, "input": input or {}}
+            spec = parse_schedule(written)
+            check_input(kind, spec.input)
+            if named in self.schedules:
+                raise Invalid([Problem("DUPLICATE", f"schedule `{named}` is declared twice", (named,))])
+            self.schedules[named] = DeclaredSchedule(named, spec, tuple(orgs) if orgs is not None else None)
+            return task
+
+        return register
+
+    def trigger(
+        self,
+        on: str,
+        *,
+        match: Condition | None = None,
+        input: Mapping[str, str] | None = None,
+        priority: int | None = None,
+        name: str | None = None,
+    ) -> Callable[[H], H]:
+        """Start a task on each event under a key that matches, once for each event.
+
+        @app.trigger(on="file.stored", match="mime_type startsWith 'image/'")
+        @app.task("photo.read")
+        async def read(hash: str): ...
+
+        `match` is an expression over the fields of the event's data. The task takes of the data what its parameters
+        name, or what `input` says: names with expressions, such as `{"hash": "event.file.hash"}`. Tasks that have
+        completed are events under `task.completed:<type>`, with `id`, `type`, `input` and `output`.
+        """
+
+        def register(task: H) -> H:
+            named = self._name_trigger(on, name or task.name)
+            condition = None if match is None else _prepared(match, named)
+            values = None if input is None else {key: _prepared(text, named) for key, text in input.items()}
+            self.triggers.append(
+                DeclaredTrigger(named, on, self.tasks[task.name], condition, values, priority)
+            )
+            return task
+
+        return register
+
+    def join(self, *types: str, key: str, name: str | None = None) -> Callable[[H], H]:
+        """Start a task when tasks of all these types have completed that have a key in common, once for each key.
+
+        @app.join("text.extract", "photo.read", key="input.hash")
+        @app.task("search.index")
+        async def index(key: str, outputs: dict[str, Any]): ...
+
+        `key` is an expression over the completed task: `id`, `type`, `input`, `output`. The task takes `key`, `tasks`
+        (the id of each type's task) and `outputs`, whichever its parameters name.
+        """
+        if len(set(types)) != len(types) or not types:
+            raise ValueError(f"Expected the types of tasks, each once, found {', '.join(types) or 'none'}.")
+
+        def register(task: H) -> H:
+            named = self._name_trigger(",".join(types), name or task.name)
+            self.joins.append(DeclaredJoin(named, types, _prepared(key, named), self.tasks[task.name]))
+            return task
+
+        return register
+
+    def _name_trigger(self, on: str, name: str) -> str:
+        """Return the name of a trigger or a join; raise `Invalid` for one that is taken."""
+        require_name(on, "on")
+        require_name(name, "name", length_max=TRIGGER_NAME_MAX)
+        if name in {one.name for one in self.triggers} | {one.name for one in self.joins}:
+            message = f"trigger `{name}` is declared twice; give one of them a `name` of its own"
+            raise Invalid([Problem("DUPLICATE", message, (name,))])
+        return name
+
+    async def emit(self, org: OrgRuntime, key: str, data: Any = None, *, cause: str | None = None) -> bool:
+        """Emit an event to the triggers and the steps that wait for its key: `acme.events.emit`, for an application."""
+        return await org.events.emit(key, data, cause=cause)
+
     def extractor(
         self,
         document_type: str,
@@ -398,6 +512,8 @@ class App:
             verbs=Verbs(self._verb_registry, {name: run for name, (_, run) in self.verbs.items()}),
             blobs=blobs,
             extractors=self.extractors,
+            schedules=self.schedules,
+            triggers=Triggers(tuple(self.triggers), tuple(self.joins)),
         )
         core.advancing.means.verbs = StepVerbs(core)
         if self.extractors:
@@ -417,3 +533,11 @@ class App:
     def event_processor(self, runtime: Runtime) -> EventProcessor:
         """Return what processes events for a worker."""
         return EventProcessor(runtime.core)
+
+
+def _prepared(condition: Condition, name: str) -> Program:
+    """Return an expression over an event, ready to run; raise `Invalid` with every problem."""
+    expression, problems = parse_condition(condition)
+    if expression is None or (problems := check(expression, event_scope())[1]):
+        raise Invalid([problem.under(name) for problem in problems])
+    return compile_expression(expression, event_scope())

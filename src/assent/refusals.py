@@ -64,6 +64,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "REQUIREMENT_STATUS",
         "SHOWN_ONCE",
         "TASK_HAS_ENDED",
+        "SCHEDULE_DECLARED",
         "TASK_NOT_DEAD",
         "TASK_NOT_UNDER_WAY",
         "TASK_WAS_AWAITED",

@@ -14,6 +14,7 @@ from assent.http.settings import HttpSettings
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
 from assent.people.members import MemberFilter, list_members
+from assent.people.orgs import ensure_org
 from assent.store.database import Database
 from assent.store.migrate import migrate
 from assent.store.table_grants import grant_tables
@@ -38,6 +39,7 @@ async def _run(app: App, org: str, listening: socket) -> None:
             raise Invalid(problems)
         async with database.transaction(None) as connection:
             await grant_tables(connection, app.grants)
+            await ensure_org(connection, org)
         await publish(database, org, app.sources)
         service = serving(app, database, listening, SendingSettings())
         host, port = listening.getsockname()[:2]
@@ -91,5 +93,5 @@ def worker_of(
     """Return every duty, for the process that also serves."""
     runtime = app.runtime(database)
     events, streams = app.event_processor(runtime), StreamSettings()
-    place = WorkerContext(database, options, runtime, sending, streams=streams, events=events)
+    place = WorkerContext(database, options, runtime, sending, streams=streams, events=events, serves=True)
     return Supervisor(database, duties(place), options, observers)

@@ -24,7 +24,7 @@ NO_JSON = {
 }
 ALONE = {
     *("audit", "check", "compile", "demo", "diagram", "diff", "doctor", "expression", "health", "inbox"),
-    *("incidents", "migrate", "rebuild", "schema", "serve", "test", "worker"),
+    *("incidents", "migrate", "nodes", "rebuild", "schema", "serve", "test", "worker"),
 }
 """Commands outside of a group: of the processes, of files, and pages that gather several nouns."""
 

@@ -19,7 +19,7 @@ from assent.worker.duty import WorkerContext
 from assent.worker.loop import exhaust
 from assent.worker.tasks import Tasks
 from tests.authored import END, arrows, call
-from tests.http.application import INVOICE_DATA, LEAVE, app, furnish
+from tests.http.application import INVOICE_DATA, LEAVE, SCHEDULE, app, furnish
 from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
 from tests.http.doors import create_app
@@ -133,6 +133,8 @@ async def _definitions(people: People) -> dict[str, str]:
             await adam.patch("/api/org/settings", json=settings),
             await adam.post("/api/event-sources/cancel/rotate", json={}),
             await adam.put("/api/mail-templates/escalated/en", json={"subject": "{what}"}),
+            await adam.put("/api/schedules/paused", json=SCHEDULE),
+            await adam.post("/api/schedules/paused/pause"),
             await adam.put("/api/roles/auditor", json={"capabilities": ["audit:read"]}),
             await adam.post("/api/members", json={"user_id": "gone", "name": "Gone"}),
             await adam.post("/api/members/gone/deactivate"),

@@ -23,7 +23,7 @@ from tests.cli.desk import Desk
 from tests.faults.company import NOW, ORG, Acme
 from tests.faults.points import SHORT, TRIES, Laboratory, Point, Trial, complaints_of, opened
 from tests.faults.tables import TableChange
-from tests.http.application import CHAIN, LEAVE, RULE
+from tests.http.application import CHAIN, LEAVE, RULE, SCHEDULE
 from tests.http.application import app as application
 from tests.postgres import SETTINGS, Databases
 from tests.runtime.definitions import older_compiler
@@ -103,6 +103,11 @@ COMMANDS: Final = {
     "tasks complete": Given(("tasks", "complete", "{background_task_id}", "-d", "pages=3")),
     "tasks fail": Given(("tasks", "fail", "{background_task_id}", "--message", "no paper")),
     "tasks retry": Given(("tasks", "retry", "{dead_task_id}")),
+    "schedules save": Given(("schedules", "save", "nightly", "-"), text=json.dumps(SCHEDULE)),
+    "schedules pause": Given(("schedules", "pause", "cancel")),
+    "schedules resume": Given(("schedules", "resume", "paused")),
+    "schedules run": Given(("schedules", "run", "cancel"), is_repeatable=False),
+    "schedules delete": Given(("schedules", "delete", "cancel")),
     "delegations create": Given(("delegations", "create", "carol"), "bob", is_repeatable=False),
     "delegations revoke": Given(("delegations", "revoke", "{delegation_id}")),
     "attachments remove": Given(
@@ -238,16 +243,9 @@ READING: Final = {
         "rules evaluations",
     ),
     *("chains list", "chains show", "signing-secrets list"),
-    *(
-        "tasks list",
-        "tasks show",
-        "tasks log",
-        "tasks tree",
-        "resources list",
-        "resources show",
-        "delegations list",
-        "forms show",
-    ),
+    *("nodes", "schedules list", "schedules show", "schedules next"),
+    *("tasks list", "tasks show", "tasks log", "tasks tree", "resources list", "resources show"),
+    *("delegations list", "forms show"),
     *("entities list", "entities show", "entities versions", "entities diff", "entities audit"),
     *("entities count", "entities indexes", "instances count", "instances steps", "instances stuck"),
     *("documents list", "documents show", "requirements list", "requirements show", "requirements codes"),

@@ -107,6 +107,7 @@ DONE_HERE = {
             {"message": "no paper"},
         ),
         HttpCall("retry_task", "adam", "POST", "/api/tasks/{dead_task_id}/retry"),
+        HttpCall("resume_schedule_of_org", "adam", "POST", "/api/schedules/paused/resume"),
         HttpCall("resume_instance", "olga", "POST", "/api/instances/{paused_id}/resume", {}),
         HttpCall(
             "reassign_form",

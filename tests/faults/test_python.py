@@ -22,7 +22,7 @@ from assent.store.errors import OutcomeUnknown
 from tests.faults.company import ORG, Acme
 from tests.faults.points import Laboratory, Point, Trial, complaints_of
 from tests.faults.tables import TableChange
-from tests.http.application import CAPABILITIES, CHAIN, INVOICE_DATA, LEAVE, PEOPLE, RULE, app
+from tests.http.application import CAPABILITIES, CHAIN, INVOICE_DATA, LEAVE, PEOPLE, RULE, SCHEDULE, app
 
 
 def person(name: str) -> Actor:
@@ -133,6 +133,12 @@ COMMANDS: dict[str, Operation] = {
     "tasks.fail": _by("tasks.fail", "background_task_id", ADAM, "no paper"),
     "tasks.retry": _by("tasks.retry", "dead_task_id", ADAM),
     "tasks.retry_all": lambda runtime, _: runtime.org(ORG, ADAM).tasks.retry_all(),
+    "schedules.save": _call("schedules.save", ADAM, "nightly", SCHEDULE),
+    "schedules.save to change": _call("schedules.save", ADAM, "cancel", {**SCHEDULE, "cron": "0 8 * * *"}),
+    "schedules.pause": _call("schedules.pause", ADAM, "cancel"),
+    "schedules.resume": _call("schedules.resume", ADAM, "paused"),
+    "schedules.run": _call("schedules.run", ADAM, "cancel"),
+    "schedules.delete": _call("schedules.delete", ADAM, "cancel"),
     "instances.edit_variables": _by("instances.edit_variables", "paused_survey_id", ADAM, {"order": 8}),
     "dead_letters.discard": _by("dead_letters.discard", "letter_id", ADAM, "enough"),
     "settings.change": lambda runtime, _: runtime.org(ORG, ADAM).settings.change({"budget": 7}),
@@ -224,6 +230,10 @@ READS = {
     "operations.fold",
     "resources.get",
     "resources.list",
+    "operations.nodes",
+    "schedules.get",
+    "schedules.list",
+    "schedules.next",
     "tasks.get",
     "tasks.handle",
     "tasks.list",

@@ -222,6 +222,8 @@ def test_every_duty_is_disturbed() -> None:
         "compact",
         "retention",
         "names",
+        "nodes",
+        "schedules",
         "alerts",
         "digests",
         "indexes",

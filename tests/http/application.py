@@ -38,6 +38,7 @@ CAPABILITIES = {
         "requirements:*",
         "roles:manage",
         "rules:manage",
+        "schedules:*",
         "filters:share",
         "secrets:manage",
         "tasks:*",
@@ -119,6 +120,14 @@ RULE: dict[str, Any] = {
     "condition": "entity.grand_total > 900000000",
     "outcome": "deny",
     "then": {"message": "too much to cancel"},
+}
+
+SCHEDULE: dict[str, Any] = {
+    "task": "report.build",
+    "cron": "0 9 * * MON-FRI",
+    "zone": "Europe/Berlin",
+    "missed": "all",
+    "input": {"month": "May"},
 }
 
 INVOICE_DATA = {"number": "2026-17", "vendor_id": "v-9", "grand_total": 120000, "currency": "EUR"}

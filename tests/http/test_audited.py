@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from assent.model.actor import Actor
-from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE, SCHEDULE
 from tests.http.callers import PLACE
 from tests.http.route_table import ROUTES
 from tests.http.test_other_orgs import CASES, ask, theirs  # noqa: F401 - a fixture
@@ -28,6 +28,7 @@ UNTOUCHED = {
     "roll_definition_back": "it is the version that is published",
     "change_draft_of_org": "it says what it said",
     "resume_instance": "it is not paused",
+    "resume_schedule_of_org": "it is not paused",
     "edit_variables": "it is not paused",
     "skip_step": "there is no such step",
     "cancel_token": "there is no such token",
@@ -143,6 +144,7 @@ CREATING = {
         {"filter": {"state": ["draft"]}},
         "saved_filter.create",
     ),
+    "save_schedule_of_org": ("adam", "PUT", "/api/schedules/new", SCHEDULE, "schedule.create"),
     "save_rule_of_org": ("adam", "PUT", "/api/rules/invoice/cap", RULE, "rule.create"),
     "rotate_signing_secret": ("adam", "POST", "/api/signing-secrets/rotate", None, "effect_secret.create"),
     "put_secret_of_org": (

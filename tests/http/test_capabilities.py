@@ -244,6 +244,14 @@ tasks | complete | complete_background_task | tasks complete | tasks.complete
 tasks | fail | fail_background_task | tasks fail | tasks.fail
 tasks | retry | retry_task | tasks retry | tasks.retry
 tasks | retry all | -batch | dead-letters retry-all | tasks.retry_all
+schedules | list | list_schedules_of_org | schedules list | schedules.list
+schedules | show | show_schedule | schedules show | schedules.get
+schedules | list next times | list_next_times | schedules next | schedules.next
+schedules | save | save_schedule_of_org | schedules save | schedules.save
+schedules | pause | pause_schedule_of_org | schedules pause | schedules.pause
+schedules | resume | resume_schedule_of_org | schedules resume | schedules.resume
+schedules | run at once | run_schedule | schedules run | schedules.run
+schedules | delete | delete_schedule_of_org | schedules delete | schedules.delete
 dead letters | list | list_dead_letters | dead-letters list | dead_letters.list
 dead letters | retry | retry_dead_letter | dead-letters retry | dead_letters.retry
 dead letters | discard | discard_dead_letter | dead-letters discard | dead_letters.discard
@@ -254,6 +262,7 @@ audit | search | search_audit_log | audit | audit.search
 health | show | show_health | health | operations.health
 health | probe | healthz | -probe | -probe
 health | readiness | readyz | doctor | -probe
+fleet | list processes | list_nodes_of_fleet | nodes | operations.nodes
 health | metrics | show_metrics | -probe | -probe
 profiles | add | -user | profiles add | -user
 profiles | list | -user | profiles list | -user

@@ -94,6 +94,7 @@ BODIES = {
         "tasks": [{"type": "report.build", "input": {"month": "May"}}],
         "then": {"type": "report.build", "input": {"month": "all"}},
     },
+    "save_schedule_of_org": {"task": "report.build", "cron": "0 9 * * *", "input": {"month": "May"}},
 }
 NAMES = {
     "flow": "pair",
@@ -283,7 +284,7 @@ async def ended(people, furnished) -> dict[str, str]:
 
 
 async def _reviewed(database) -> dict[str, str]:
-    """A version that was reviewed and erased, and a requirement that nothing was asked for."""
+    """A version that was reviewed and erased, a requirement that nothing was asked for, and a schedule of the code."""
     async with database.transaction(None) as connection:
         version = await insert_document_version(
             connection,
@@ -297,6 +298,8 @@ async def _reviewed(database) -> dict[str, str]:
         missing = await insert(connection, "document_requirements")
         waived = {"status": "waived", "waived_by": "olga", "satisfied_at": START}
         found = await insert(connection, "document_requirements", **waived)
+        await insert(connection, "schedules", name=NAMES["name"], declared=True)
+        await connection.execute("INSERT INTO assent.declared_names VALUES ('schedule:post', '2999-01-01')")
     ids = {"requirement_id": missing["id"], "waived_id": found["id"]}
     return {"document_id": str(version["document_id"]), "version_id": str(version["id"])} | ids
 
@@ -341,6 +344,7 @@ USERS = {
             "secrets",
             "operations",
             "tasks",
+            "schedules",
             "documents",
             "verbs",
             "rules",

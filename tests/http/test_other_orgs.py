@@ -9,7 +9,7 @@ import pytest
 
 from assent.model.actor import Actor
 from assent.model.mutation import Command
-from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE, app
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE, SCHEDULE, app
 from tests.http.callers import client_of, problem
 from tests.http.route_table import ROUTES
 from tests.rows import insert, insert_effect, insert_version_with_file
@@ -100,6 +100,12 @@ CASES = {
     "complete_background_task": ("adam", {"output": {"pages": 3}}, {}),
     "fail_background_task": ("adam", {"message": "no paper"}, {}),
     "retry_task": ("adam", None, {}),
+    "show_schedule": ("adam", None, {}),
+    "list_next_times": ("adam", None, {}),
+    "pause_schedule_of_org": ("adam", None, {}),
+    "resume_schedule_of_org": ("adam", None, {}),
+    "run_schedule": ("adam", None, {}),
+    "delete_schedule_of_org": ("adam", None, {}),
     "force_fail_instance": ("adam", {"reason": "mine now"}, {}),
     "skip_step": ("adam", {"step": "review", "edge": "review->end"}, {}),
     "cancel_token": ("adam", {"token": "0"}, {}),
@@ -192,6 +198,8 @@ NOTHING_TO_NAME = {
     "submit_task_batch",
     "list_task_resources",
     "show_task_resource",
+    "list_schedules_of_org",
+    "save_schedule_of_org",
     "complete_task",
     "create_document",
     "list_documents",
@@ -207,6 +215,7 @@ NOTHING_TO_NAME = {
     "create_source",
     "search_audit_log",
     "show_health",
+    "list_nodes_of_fleet",
     "list_dead_letters",
     "list_stuck",
     "list_open_items",
@@ -275,6 +284,7 @@ async def _administered(people, furnished) -> dict[str, str]:
         await made("/api/event-sources", {"name": "cancel", "key_prefix": "payment:"})
         await made("/api/secrets/cancel", SECRET_OF_OURS, "PUT")
         await made("/api/rules/invoice/cancel", RULE, "PUT")
+        await made("/api/schedules/cancel", SCHEDULE, "PUT")
         await made("/api/filters/invoice/cancel", {"filter": {"state": ["draft"]}}, "PUT")
         await made("/api/members", {"user_id": "dora", "name": "Dora"})
         found = {

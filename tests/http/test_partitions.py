@@ -17,7 +17,7 @@ from assent.model.mutation import Refused
 from assent.model.outside_request import Bundle, BundleItem
 from assent.runtime import OrgRuntime
 from assent.runtime.core import Core, OrgScope
-from tests.http.application import INVOICE_DATA, app
+from tests.http.application import INVOICE_DATA, SCHEDULE, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
@@ -128,6 +128,8 @@ async def theirs(people, furnished) -> dict[str, str]:
     async with people("adam", **SOUTH) as client:
         body = {"type": "report.build", "input": {"month": MARK}, "key": "monthly"}
         task = (await client.post("/api/tasks", json=body)).json()
+        schedule = await client.put("/api/schedules/cancel", json={**SCHEDULE, "input": {"month": MARK}})
+        assert schedule.is_success, schedule.text
     async with furnished.transaction(None) as connection:
         letter = await insert_effect(
             connection,

@@ -18,9 +18,10 @@ from assent.model.actor import SYSTEM
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.loop import exhaust
+from assent.worker.nodes import Nodes
 from assent.worker.tasks import Tasks
 from tests.cli.desk import Desk, RemoteDesk, serving
-from tests.http.application import CHAIN, INVOICE_DATA, app
+from tests.http.application import CHAIN, INVOICE_DATA, SCHEDULE, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.postgres import SETTINGS as DATABASE_SETTINGS
@@ -56,6 +57,7 @@ BY_LIST: dict[str, tuple[str, str]] = {
     "questions list {request}": ("bob", "/api/approvals/{request}/questions"),
     "filters list": ("alice", "/api/filters"),
     "tasks list": ("adam", "/api/tasks"),
+    "schedules list": ("adam", "/api/schedules"),
     "documents list": ("adam", "/api/documents"),
     "requirements list": ("adam", "/api/requirements"),
     "delegations list": ("bob", "/api/delegations"),
@@ -71,6 +73,7 @@ BY_LIST: dict[str, tuple[str, str]] = {
     "resources list": ("adam", "/api/resources"),
     "mail-templates list": ("adam", "/api/mail-templates"),
     "audit": ("adam", "/api/audit"),
+    "nodes": ("adam", "/api/nodes"),
     "incidents --each": ("adam", "/api/operations/incidents/all"),
     "dead-letters list": ("adam", "/api/operations/dead-letters"),
 }
@@ -94,6 +97,8 @@ BY_COMMAND = {
     *("tasks submit", "tasks show", "tasks cancel", "tasks retry"),
     *("tasks complete", "tasks fail", "tasks log", "tasks tree", "tasks submit-batch"),
     *("resources show",),
+    *("schedules show", "schedules next", "schedules save", "schedules pause", "schedules resume"),
+    *("schedules run", "schedules delete"),
     *("documents create", "documents show", "documents add-version", "documents verify"),
     *("documents reject", "documents erase", "documents upload", "documents download", "documents link"),
     *("outside-requests upload-link", "outside-requests revoke-links"),
@@ -232,6 +237,7 @@ async def full(world: BothDoors) -> BothDoors:
         await world.http("adam", "PUT", f"/api/secrets/{name}", secret)
         await world.http("adam", "POST", "/api/signing-secrets/rotate")
         await world.http("adam", "PUT", f"/api/rules/expense/{name}", NOTICED)
+        await world.http("adam", "PUT", f"/api/schedules/{name}", SCHEDULE)
         await world.http("adam", "PUT", f"/api/approval-chains/{name}", CHAIN)
         await world.http("adam", "POST", "/api/tasks", {"type": "report.build", "input": {"month": name}})
         await world.http("adam", "POST", "/api/documents", {"document_type": "passport", "subject": name})
@@ -255,6 +261,8 @@ async def full(world: BothDoors) -> BothDoors:
         asking = f"/api/approvals/{world.ids['request']}/questions"
         await world.http("bob", "POST", asking, {"text": text})
     dead = {"status": "dead", "attempts": 10, "error": "it broke", "instance_id": world.ids["instance"]}
+    for _ in range(2):
+        await Nodes(WorkerContext(world.database)).run_once()
     async with world.database.transaction(None) as connection:
         await insert_event(
             connection, org_id="acme", event_type="on_poke", payload_json={"cause": "x"}, **dead
@@ -651,6 +659,35 @@ async def test_settings_rules_chains_and_signing_secrets_are_the_same(
     ).keys()
     assert await desk.json("signing-secrets", "retire") == {"retired": 1}
     assert await world.http("adam", "POST", "/api/signing-secrets/retire") == {"retired": 0}
+
+
+async def test_schedules_are_the_same(world: BothDoors, tmp_path: Path) -> None:
+    file = tmp_path / "nightly.yaml"
+    file.write_text(json.dumps(SCHEDULE), encoding="utf-8")
+    path = "/api/schedules/nightly"
+
+    async def said(*words: str) -> Any:
+        return await world.desk.json("schedules", *words, user="adam")
+
+    saved = await said("save", "nightly", str(file))
+    again = await world.http("adam", "PUT", path, SCHEDULE)
+    assert {**again, "updated_at": saved["updated_at"]} == saved
+    assert await said("show", "nightly") == await world.http("adam", "GET", path)
+    assert await said("next", "nightly", "--count", "3") == await world.http(
+        "adam", "GET", f"{path}/next?count=3"
+    )
+    for command in ("pause", "resume"):
+        changed = await said(command, "nightly")
+        assert changed == await world.http("adam", "GET", path)
+        assert changed == await world.http("adam", "POST", f"{path}/{command}"), "it is so already"
+        assert changed["paused"] == (command == "pause")
+    submitted = await said("run", "nightly")
+    assert submitted.keys() == (await world.http("adam", "POST", f"{path}/run")).keys()
+    task = await world.http("adam", "GET", f"/api/tasks/{submitted['id']}")
+    assert (task["type"], task["input"], task["submitted_by"]) == ("report.build", {"month": "May"}, "adam")
+    gone = await said("delete", "nightly")
+    await world.http("adam", "PUT", path, SCHEDULE)
+    assert gone.keys() == (await world.http("adam", "DELETE", path)).keys()
 
 
 async def test_mail_templates_and_preferences_are_the_same(world: BothDoors, tmp_path: Path) -> None:

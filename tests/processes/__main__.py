@@ -24,7 +24,9 @@ from assent.store.database import Database
 from assent.worker.duty import DutyRun, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
+from assent.worker.options import Options
 from assent.worker.results import Results
+from assent.worker.schedules import Schedules
 from assent.worker.tasks import Tasks
 from assent.worker.timers import Timeouts, Timers
 from tests.postgres import SETTINGS
@@ -115,6 +117,14 @@ async def run_tasks(runtime: Runtime) -> Any:
     return [str(run.error) if run.error else dict(run.done.parts) for run in runs]
 
 
+async def fire_schedules(runtime: Runtime) -> Any:
+    """Start the tasks of the schedules whose time has come, one schedule at a time; how many tasks."""
+    duty = Schedules(WorkerContext(runtime.database, Options(schedules_batch_max=1), runtime))
+    runs: list[DutyRun] = []
+    await exhaust(duty, runs.append)
+    return [str(run.error) if run.error else run.done.count for run in runs]
+
+
 async def fold_results(runtime: Runtime) -> Any:
     """Take in what outside parties have sent; how many bundles became what."""
     return dict((await Results(WorkerContext(runtime.database)).run_once()).parts)
@@ -134,6 +144,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
         tell_times,
         send_effects,
         run_tasks,
+        fire_schedules,
         fold_results,
     )
 }

@@ -1,9 +1,12 @@
 """The applications in `examples/` run as they stand."""
 
+import hashlib
+import json
 import os
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,39 @@ async def test_a_refused_approval_leaves_the_applications_row_as_it_was(database
         assert await connection.fetchval("SELECT count(*) FROM public.reimbursements") == 1
     finally:
         await connection.close()
+
+
+def entries(folder: Path) -> list[Any]:
+    return [json.loads(path.read_text()) for path in folder.glob("*.json")]
+
+
+async def test_photos_are_found_by_a_schedule_read_by_triggers_and_indexed_by_a_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PHOTO_FOLDER", str(tmp_path))
+    png = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (800).to_bytes(4, "big") + (600).to_bytes(4, "big")
+    async with Sandbox(load("photos.py")["app"]) as sandbox:
+        for name, content in (
+            ("a.png", png),
+            ("b.png", b"no photo"),
+            ("c.txt", b"text"),
+            ("d.gif", b"GIF89a"),
+        ):
+            (tmp_path / name).write_bytes(content)
+        await sandbox.advance_time("25m")
+        assert entries(tmp_path) == [
+            {"name": "a.png", "sha256": hashlib.sha256(png).hexdigest(), "width": 800, "height": 600}
+        ]
+        tasks = (await sandbox.runtime.org(sandbox.org_id).tasks.list()).items
+        counted = Counter((task.type, task.status) for task in tasks)
+        assert counted == {
+            ("inbox.scan", "done"): counted["inbox.scan", "done"],
+            ("photo.measure", "done"): 1,
+            ("photo.measure", "dead"): 1,
+            ("photo.hash", "done"): 3,
+            ("photo.index", "done"): 1,
+        }, "two files were found again, and nothing was read twice"
+        assert counted["inbox.scan", "done"] in (2, 3)
 
 
 async def test_the_nightly_report_is_retried_becomes_a_dead_letter_and_is_revived(

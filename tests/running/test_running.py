@@ -1,5 +1,6 @@
 """An application in one short file: declared, run as a process, ended by Ctrl-C, run again."""
 
+import asyncio
 import os
 import runpy
 import shlex
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
@@ -39,11 +41,23 @@ def end(process: subprocess.Popen[str]) -> int:
     return process.returncode
 
 
+async def orgs_in(url: str) -> list[str]:
+    connection = await asyncpg.connect(url)
+    try:
+        return [
+            row[0]
+            for row in await connection.fetch("SELECT org_id FROM assent.orgs WHERE org_id <> 'aatwin'")
+        ]
+    finally:
+        await connection.close()
+
+
 def test_an_application_is_run_and_run_again(database_url: str) -> None:
     for _ in range(2):
         process, address = run(database_url)
         assert httpx.get(f"{address}/readyz", timeout=30).status_code == 200
         assert end(process) == 0
+    assert asyncio.run(orgs_in(database_url)) == ["acme"], "its schedules run in every org that has a record"
 
 
 def test_who_runs_it_first_is_told_how_to_sign_in(database_url: str) -> None:

@@ -19,6 +19,7 @@ ADMINISTERED: dict[str, Any] = {
     "event_sources": ("event_source", "name", {"key_prefix": "other:"}),
     "effect_secrets": ("effect_secret", "id", {"retired_at": START}),
     "named_secrets": ("secret", "name", {"hosts": ["other.example"]}),
+    "schedules": ("schedule", "name", {"cron": "0 8 * * *"}),
     "mail_templates": ("mail_template", "kind", {"subject": "{title}"}),
     "member_preferences": ("preferences", "user_id", {"language": "de"}),
     "workflow_definitions": ("definition", "id", {"name": "Another"}),

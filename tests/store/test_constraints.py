@@ -54,6 +54,8 @@ insert_seat = partial(insert, table="workflow_seats")
 insert_form = partial(insert, table="workflow_forms")
 insert_delegation = partial(insert, table="approval_delegations")
 insert_reply = partial(insert, table="http_replies")
+insert_schedule = partial(insert, table="schedules")
+insert_join = partial(insert, table="task_joins")
 insert_source = partial(insert, table="event_sources")
 insert_plain_job = partial(insert, table="jobs")
 insert_dead_message = partial(insert, table="dead_messages")
@@ -209,6 +211,17 @@ CHECKS = [
     ("event_source_prefix_is_short", insert_source, {"key_prefix": "p" * 201}),
     ("event_source_secret_is_one_of_standard_webhooks", insert_source, {"secret": "hunter2"}),
     ("former_event_secret_is_one_of_standard_webhooks", insert_source, {"former_secret": "hunter2"}),
+    ("schedule_name_is_not_blank", insert_schedule, {"name": " "}),
+    ("schedule_name_is_short", insert_schedule, {"name": "n" * 201}),
+    ("schedule_input_is_an_object", insert_schedule, {"input": []}),
+    ("schedule_line_is_short", insert_schedule, {"cron": "* * * *"}),
+    ("schedule_zone_is_short", insert_schedule, {"zone": ""}),
+    ("schedule_missed_is_known", insert_schedule, {"missed": "some"}),
+    ("only_a_paused_schedule_has_a_problem", insert_schedule, {"problem": "no zone"}),
+    ("schedule_that_ran_names_its_task", insert_schedule, {"last_at": START}),
+    ("task_join_name_is_short", insert_join, {"name": ""}),
+    ("task_join_key_is_short", insert_join, {"key": "k" * 257}),
+    ("task_join_completed_is_an_object", insert_join, {"completed": []}),
     ("member_id_is_not_blank", insert_member, {"user_id": " "}),
     ("role_is_not_blank", insert_capability, {"role": "\u200b"}),
     ("api_key_name_is_not_blank", insert_api_key, {"name": ""}),

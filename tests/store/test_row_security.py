@@ -29,6 +29,7 @@ ROWS_OF_NOBODY = {
         "workflow_batches",
         "worker_leases",
         "declared_names",
+        "nodes",
         "resources",
     ),
 }
@@ -244,6 +245,10 @@ async def test_rows_of_nobody_stay_hidden_even_where_somebody_granted_them(owner
     await owner.execute("INSERT INTO assent.worker_leases VALUES (gen_random_uuid(), assent.now())")
     await owner.execute("INSERT INTO assent.declared_names VALUES ('task:scan', assent.now())")
     await owner.execute("INSERT INTO assent.resources VALUES ('ollama', 2)")
+    node = (
+        "INSERT INTO assent.nodes (node_id, host, pid, version, serves, duties, task_types, expected_until) "
+    )
+    await owner.execute(node + "VALUES (gen_random_uuid(), 'a', 1, '1', true, '{}', '{}', assent.now())")
     for table in ROWS_OF_NOBODY:
         await owner.execute(f"GRANT SELECT ON assent.{table} TO assent_engine")
         assert await owner.fetchval(f"SELECT count(*) FROM assent.{table}") > 0

@@ -86,7 +86,7 @@ async def test_database_that_cannot_be_reached_is_said_plainly():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--only", "dishes"], "expected any of names, recovered, rescue"),
+        (["--only", "dishes"], "expected any of nodes, names, recovered"),
         (["--only", "events"], "events need an application"),
         (["--app", "nonsense"], "expected module:name"),
         (["--app", "no.such.module:app"], "no module 'no'"),

@@ -205,4 +205,6 @@ async def test_worker_says_what_it_did_when_it_stops(database):
         await held.release()
         held.process.send(signal.SIGTERM)
         report = await held.process.line("duty report")
+        while report["duty"] != "events":
+            report = await held.process.line("duty report")
     assert (report["duty"], report["count"], report["errors"]) == ("events", 5, 0)

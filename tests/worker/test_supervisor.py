@@ -68,6 +68,7 @@ def test_without_a_runtime_only_what_needs_one_is_missing(place):
         "events",
         "names",
         "recovered",
+        "schedules",
         "tasks",
     }
 

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field
 
 from assent.bodies.body import Data, ResponseModel
 from assent.operations.incidents import IncidentKind
+from assent.operations.nodes import NodeStatus
 from assent.operations.queues import LetterKind
 from assent.tasks.views import TaskStatus
 
@@ -48,6 +49,21 @@ class StuckBody(ResponseModel):
     entity_id: UUID | None
     current_nodes: list[str]
     still_since: datetime
+
+
+class FleetNodeBody(ResponseModel):
+    """A process of a worker or a server."""
+
+    id: UUID = Field(description="Of a worker: the `worker_id` of its jobs.")
+    host: str = Field(examples=["worker-7f9c"])
+    pid: int
+    version: str = Field(description="Of Assent.")
+    status: NodeStatus = Field(description="Lost: it has not said for a while that it runs.")
+    serves: bool = Field(description="Whether it is an HTTP server.")
+    duties: list[str] = Field(description="What it runs in the background.", examples=[["events", "tasks"]])
+    task_types: list[str] = Field(examples=[["report.build"]])
+    started_at: datetime
+    seen_at: datetime
 
 
 class IncidentTotal(ResponseModel):

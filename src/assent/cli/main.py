@@ -38,6 +38,7 @@ from assent.cli import (
     mails,
     members,
     migrate,
+    nodes,
     org,
     outside_requests,
     profiles,
@@ -46,6 +47,7 @@ from assent.cli import (
     resources,
     roles,
     rules,
+    schedules,
     secrets,
     serve,
     services,
@@ -189,6 +191,7 @@ app.command(rich_help_panel=OPERATORS)(serve.serve)
 app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
 app.command(rich_help_panel=OPERATORS)(incidents.incidents)
+app.command(rich_help_panel=OPERATORS)(nodes.nodes)
 app.add_typer(org.app, name="org", rich_help_panel=OPERATORS)
 app.add_typer(mails.app, name="mail-templates", rich_help_panel=OPERATORS)
 app.add_typer(members.app, name="members", rich_help_panel=OPERATORS)
@@ -205,6 +208,7 @@ app.add_typer(outside_requests.app, name="outside-requests", rich_help_panel=OPE
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
 app.add_typer(tasks.app, name="tasks", rich_help_panel=OPERATORS)
 app.add_typer(resources.app, name="resources", rich_help_panel=OPERATORS)
+app.add_typer(schedules.app, name="schedules", rich_help_panel=OPERATORS)
 app.add_typer(dead_letters.app, name="dead-letters", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(rebuild.rebuild)
 app.add_typer(profiles.app, name="profiles", rich_help_panel=OPERATORS)

@@ -137,14 +137,15 @@ async def _run(
     log_as_json()
     with configured():
         async with migrated_database() as database, AsyncExitStack() as stack:
-            worker = _worker(application, database) if with_worker else None
+            worker = _worker(application, database) if with_worker else _presence(database)
             if probes.port:
                 use_metrics()
-                answering = Probes(database, worker.overdue) if worker is not None else Probes(database)
+                answering = Probes(database, worker.overdue) if with_worker else Probes(database)
                 # Each process has counts of its own, and so a port of its own.
                 own = probes.replace(port=probes.port + (parent.number if parent is not None else 0))
                 await stack.enter_async_context(answering.serving(own))
-            return await _serve(application, database, settings, listening, worker, parent)
+            about = {"worker": with_worker}
+            return await _serve(application, database, settings, listening, worker, parent, about)
 
 
 async def _serve(  # noqa: PLR0913, PLR0917
@@ -152,8 +153,9 @@ async def _serve(  # noqa: PLR0913, PLR0917
     database: "Database",
     settings: "HttpSettings",
     listening: "socket",
-    worker: "Supervisor | None",
+    worker: "Supervisor",
     parent: "ParentProcess | None",
+    about: dict[str, bool],
 ) -> int:
     from assent.http.app import create_app
     from assent.http.server import Serving
@@ -169,8 +171,8 @@ async def _serve(  # noqa: PLR0913, PLR0917
 
     with stopping_on_signals(stop):
         host, port = listening.getsockname()[:2]
-        about = {"host": host, "port": port, "pid": os.getpid(), "worker": worker is not None}
-        _log.info(f"{kind} started", extra=about)
+        where = {"host": host, "port": port, "pid": os.getpid()}
+        _log.info(f"{kind} started", extra={**where, **about})
         await warn_of_contracts(application, database, _log)
         if not settings.takes_tokens:
             _log.warning("neither ASSENT_HTTP_JWT_KEY nor ASSENT_HTTP_JWKS is set: only API keys sign in")
@@ -180,6 +182,16 @@ async def _serve(  # noqa: PLR0913, PLR0917
         finished = await serving.run()
     _log.info(f"{kind} stopped", extra={"finished": finished})
     return 0 if finished else CUT_OFF
+
+
+def _presence(database: "Database") -> "Supervisor":
+    """Return what says that this process runs, where it has no worker."""
+    from assent.worker.duty import WorkerContext
+    from assent.worker.options import Options
+    from assent.worker.supervisor import Supervisor, with_nodes
+
+    place = WorkerContext(database, Options(), serves=True)
+    return Supervisor(database, with_nodes(place, []), place.options)
 
 
 def _worker(application: "App", database: "Database") -> "Supervisor":

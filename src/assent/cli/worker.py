@@ -100,7 +100,7 @@ async def _work(  # noqa: PLR0913
     from assent.store.database import Database
     from assent.store.migrate import require_ready
     from assent.worker.journal import Tallies
-    from assent.worker.supervisor import duties
+    from assent.worker.supervisor import duties, with_nodes
 
     database = await Database.open()
     try:
@@ -108,7 +108,7 @@ async def _work(  # noqa: PLR0913
         if application is not None:
             await warn_of_contracts(application, database, _log)
         place = _workplace(database, options, application)
-        chosen = duties(place, only)
+        chosen = duties(place, only) if once else with_nodes(place, duties(place, only))
         tallies = Tallies([duty.name for duty in chosen])
         if once:
             return await _run_once(place, chosen, tallies, json=json)

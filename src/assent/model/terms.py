@@ -19,7 +19,7 @@ from assent.model.timing import parse_duration
 
 _CAPABILITY: Final = re.compile(r"(\*|[a-z0-9][a-z0-9_.-]*(:[a-z0-9][a-z0-9_.-]*)*(:\*)?)", re.ASCII)
 _DOTTED: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*", re.ASCII)
-_CRON_ITEM: Final = re.compile(r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?")
+_CRON_ITEM: Final = re.compile(r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?|[0-7A-Za-z]+#[1-5]")
 
 
 def refuse(code: str, message: str, *, hint: str | None = None) -> PydanticCustomError:

@@ -257,3 +257,21 @@ SELECT i.org_id, i.id AS instance_id, i.workflow_id, i.entity_type, i.entity_id,
    AND i.updated_at <= assent.now() - $2::interval AND ($4::text IS NULL OR i.partition_id = $4)
  WHERE NOT EXISTS (SELECT FROM moving m WHERE m.org_id = i.org_id AND m.instance_id = i.id)
  ORDER BY i.updated_at, i.org_id, i.id LIMIT $3;
+
+-- name: record_node
+-- Says that a process runs, for another length of time, and forgets those that were lost long ago; true for one that is new.
+WITH forgotten AS (
+  DELETE FROM assent.nodes WHERE expected_until < assent.now() - $9::interval AND node_id <> $1
+)
+INSERT INTO assent.nodes (node_id, host, pid, version, serves, duties, task_types, expected_until)
+VALUES ($1, $2, $3, $4, $5, $6, $7, assent.now() + $8::interval)
+ON CONFLICT (node_id) DO UPDATE SET seen_at = assent.now(), expected_until = excluded.expected_until
+RETURNING xmax = 0 AS is_new;
+
+-- name: remove_node
+-- A process ends, and says so.
+DELETE FROM assent.nodes WHERE node_id = $1;
+
+-- name: list_nodes
+-- The processes of the fleet, by host and id.
+SELECT * FROM assent.list_nodes($1::text, $2::uuid, $3::integer);

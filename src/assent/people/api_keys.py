@@ -52,6 +52,8 @@ Scope = Literal[
     "keys:write",
     "tasks:read",
     "tasks:write",
+    "schedules:read",
+    "schedules:write",
     "verbs:read",
     "verbs:write",
     "audit:read",

@@ -104,16 +104,26 @@ async def create_org(
     declared: Settings = _NONE_DECLARED,
 ) -> Org:
     """Create an org, in a transaction of the owner; raise `Refused` if there is one, `Invalid` for bad settings."""
-    require_name(org_id, "org_id")
-    checked = _checked(settings or {}, declared)
-    try:
-        row = await connection.fetchrow(_SQL.insert_org_if_new, org_id, name or org_id, checked)
-    except asyncpg.CheckViolationError:
-        message = f"expected letters, digits and _ . : - that begin with a letter or digit, found {org_id!r}"
-        raise Refused(Rejection("BAD_NAME", message, ("org_id",))) from None
+    row = await _insert_if_new(connection, org_id, name or org_id, _checked(settings or {}, declared))
     if row is None:
         raise Refused(Rejection("ALREADY_EXISTS", f"there is an org {org_id} already", ("org_id",)))
     return Org.of(row)
+
+
+async def ensure_org(connection: Connection, org_id: str) -> None:
+    """Create an org that has no record yet, in a transaction of the owner; one that has stays as it is."""
+    await _insert_if_new(connection, org_id, org_id, {})
+
+
+async def _insert_if_new(
+    connection: Connection, org_id: str, name: str, settings: Mapping[str, Any]
+) -> asyncpg.Record | None:
+    require_name(org_id, "org_id")
+    try:
+        return await connection.fetchrow(_SQL.insert_org_if_new, org_id, name, dict(settings))
+    except asyncpg.CheckViolationError:
+        message = f"expected letters, digits and _ . : - that begin with a letter or digit, found {org_id!r}"
+        raise Refused(Rejection("BAD_NAME", message, ("org_id",))) from None
 
 
 async def read_org(connection: Connection, org_id: str) -> Org:

@@ -25,12 +25,14 @@ from assent.runtime.commands import CommandRunner, Noun, Target, view_of_executi
 from assent.runtime.load import Loader
 from assent.runtime.needs import NeedsFulfilment
 from assent.runtime.views import InstanceView
+from assent.schedules.schedules import DeclaredSchedule
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.store.failures import retry_lost
 from assent.tasks.ends import TaskEnds
 from assent.tasks.task_type import TaskType
 from assent.telemetry import current_trace
+from assent.triggers.triggers import Triggers
 
 if TYPE_CHECKING:
     from assent.effects.outlets import Outlets
@@ -73,6 +75,10 @@ class Core:
     blobs: Blobs = field(default_factory=Blobs)
     """The store of files."""
     verbs: Verbs = field(default_factory=Verbs)
+    schedules: Mapping[str, DeclaredSchedule] = field(default_factory=dict)
+    """The schedules that the application declares, by name."""
+    triggers: Triggers = field(default_factory=Triggers)
+    """What the application starts on events."""
     origin: Origin = field(default_factory=Origin)
     """The way in that commands took, for the audit log."""
 
@@ -91,6 +97,8 @@ class Core:
         blobs: Blobs | None = None,
         extractors: Mapping[str, Extractor] = MappingProxyType({}),
         verbs: Verbs | None = None,
+        schedules: Mapping[str, DeclaredSchedule] = MappingProxyType({}),
+        triggers: Triggers | None = None,
     ) -> Self:
         """Return the core of an application with empty caches."""
         loader = Loader(kernel, Definitions(database.clock), directory)
@@ -108,6 +116,8 @@ class Core:
             extractors,
             blobs or Blobs(),
             verbs or Verbs(),
+            schedules,
+            triggers or Triggers(),
         )
 
     @property

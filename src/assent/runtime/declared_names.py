@@ -24,6 +24,8 @@ def names_of(core: "Core") -> list[str]:
     """Return what an application declares, such as `operation:bank.pay`."""
     names = [f"operation:{name}" for name in core.advancing.operations]
     names += [f"task:{name}" for name in core.task_types]
+    names += [f"schedule:{name}" for name in core.schedules]
+    names += core.triggers.names
     names += [f"verb:{name}" for name in core.verbs.functions]
     names += [f"action:{name}" for name in core.kernel.registry.actions]
     if core.outlets is not None:

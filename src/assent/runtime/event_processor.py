@@ -195,6 +195,7 @@ class EventProcessor:
     def __init__(self, core: Core) -> None:
         self.database = core.database
         self.advancing = core.advancing
+        self._triggers = core.triggers
         self._batches = 0
         self._rotation = OrgRotation()
         """Whose turn it is among the orgs in claims of instances."""
@@ -249,7 +250,8 @@ class EventProcessor:
         """Route events under a key to the steps that wait for it; keep the others for the first that will (D32)."""
 
         async def work(connection: Connection) -> int:
-            return await route_arrivals(connection, self._arrival_rotation, limit, self.database.clock.now())
+            now = self.database.clock.now()
+            return await route_arrivals(connection, self._arrival_rotation, self._triggers, limit, now)
 
         return await self.database.run(work, org_id=None)
 

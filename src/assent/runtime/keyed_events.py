@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from assent.engine.inputs import EventArrived
@@ -15,9 +15,15 @@ from assent.store.claim_floor import ClaimFloor
 from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.triggers.triggers import Triggers, find_unknown_keys, fire_triggers
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
+
+NEWER_CODE_WAIT_S: Final = 2.0
+"""How long an event waits for a worker of newer code, before any worker takes it again."""
+
+TOO_COSTLY: Final = "an expression of a trigger looked at too many items of its data"
 
 FIRST: Final = ""
 """Before every org."""
@@ -83,8 +89,13 @@ def arrival(
     )
 
 
-async def route_arrivals(connection: Connection, turns: OrgRotation, limit: int, now: datetime) -> int:
-    """Deliver a batch of arrivals to the steps that wait for them; return how many there were."""
+async def route_arrivals(
+    connection: Connection, turns: OrgRotation, triggers: Triggers, limit: int, now: datetime
+) -> int:
+    """Deliver a batch of arrivals to the steps that wait for them, and start the tasks of triggers.
+
+    Return how many there were.
+    """
 
     async def claim(after: str, floor: datetime) -> list[Any]:
         return await connection.fetch(_SQL.claim_arrivals, limit, after, floor)
@@ -93,17 +104,30 @@ async def route_arrivals(connection: Connection, turns: OrgRotation, limit: int,
     if not claimed:
         return 0
     arrivals = [row for row in claimed if isinstance(row["payload_json"].get("key"), str)]
-    await _refuse(connection, [row for row in claimed if row not in arrivals])
+    await _refuse(connection, [row for row in claimed if row not in arrivals], "it came without a key")
+    arrivals = await _leave_to_newer_code(connection, triggers, arrivals)
+    fired = await fire_triggers(connection, triggers, arrivals, now)
+    await _refuse(connection, [row for row in arrivals if row["id"] in fired.costly], TOO_COSTLY)
+    arrivals = [row for row in arrivals if row["id"] not in fired.costly]
     waits = await _take_waits(connection, arrivals)
     # Each wait is for one event: the first of a key takes all that it may reach, the next ones are kept.
     found = [(row, _reached(row, waits)) for row in arrivals]
     await emit_events(
         connection, [deliver_arrival(row, wait, now) for row, some in found for wait in some], now
     )
-    if kept := [_kept(row) for row, some in found if not some]:
+    if kept := [_kept(row) for row, some in found if not some and row["id"] not in fired.taken]:
         await connection.execute(_SQL.keep_events, kept)
     await connection.execute(_SQL.complete_events, *_keys(arrivals), [None] * len(arrivals), now)
     return len(claimed)
+
+
+async def _leave_to_newer_code(connection: Connection, triggers: Triggers, arrivals: list[Any]) -> list[Any]:
+    """Return the arrivals without those that a trigger of newer code waits for: its workers take them later."""
+    unknown = await find_unknown_keys(connection, triggers, {_key(row)[1] for row in arrivals})
+    left = [row for row in arrivals if _key(row)[1] in unknown]
+    if left:
+        await connection.execute(_SQL.postpone_arrivals, *_keys(left), timedelta(seconds=NEWER_CODE_WAIT_S))
+    return [row for row in arrivals if row not in left]
 
 
 async def _take_waits(connection: Connection, arrivals: Sequence[Any]) -> dict[EventKey, list[Any]]:
@@ -131,10 +155,10 @@ def partition_of(payload: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-async def _refuse(connection: Connection, arrivals: Sequence[Any]) -> None:
-    """End arrivals without a key as dead: no step can wait for them."""
+async def _refuse(connection: Connection, arrivals: Sequence[Any], why: str) -> None:
+    """End arrivals as dead: without a key no step can wait for them."""
     if arrivals:
-        await connection.execute(_SQL.give_up_arrivals, *_keys(arrivals))
+        await connection.execute(_SQL.give_up_arrivals, *_keys(arrivals), why)
 
 
 def deliver_arrival(row: Any, wait: Any, now: datetime) -> Event:

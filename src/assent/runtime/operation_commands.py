@@ -20,7 +20,7 @@ from assent.engine.instance import Instance
 from assent.jobs.dead_letters import discard, revive, revive_all
 from assent.jobs.job import JOB_KINDS, JobKind
 from assent.model.actor import SYSTEM, Authority
-from assent.model.cursor import ITEMS_DEFAULT
+from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, position_of, require_limit, texts_in
 from assent.model.ids import Cursor, new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.model.names import require_name
@@ -34,6 +34,7 @@ from assent.operations.incidents import (
     merge_groups,
     ways_out_of,
 )
+from assent.operations.nodes import FleetNode, NodePosition, list_nodes
 from assent.operations.queues import DeadLetter, LetterKind, is_letter_of, page_of_dead_letters
 from assent.outbox.events import emit_events
 from assent.runtime.advance import Advancing
@@ -55,6 +56,13 @@ READ_HEALTH: Final = "operations:read"
 """The capability to read the health of the org."""
 STILL_FOR: Final = timedelta(minutes=15)
 REASON_CHARACTERS_MAX: Final = 2_000
+
+
+def host_and_id_in(place: Any) -> NodePosition:
+    """Return the position that a cursor of a list of processes holds."""
+    host, node_id = texts_in(place)
+    return host, id_in(node_id)
+
 
 DefinitionVersion = tuple[UUID, int, str]
 """The id, the version and the hash of a definition."""
@@ -152,6 +160,22 @@ class OperationCommands:
             )
 
         await scope.write(work)
+
+    async def nodes(self, *, cursor: str | None = None, limit: int = ITEMS_DEFAULT) -> ItemPage[FleetNode]:
+        """Return a page of the processes of the fleet, of all orgs; those that were lost are listed for a day.
+
+        Takes the capability `operations:read`.
+        """
+        scope = self.scope
+        after = position_of(cursor, host_and_id_in)
+        require_limit(limit)
+        require_capability(scope.actor_or_system, READ_HEALTH)
+
+        async def query(connection: Connection) -> ItemPage[FleetNode]:
+            found = await list_nodes(connection, after, limit + 1)
+            return ItemPage.of(found, limit, lambda node: (node.host, str(node.id)))
+
+        return await scope.read(query)
 
     async def incidents(self) -> list[IncidentGroup]:
         """Return what waits for an operator, grouped by kind, code, definition and node; the newest group first.

@@ -36,6 +36,7 @@ from assent.runtime.people_commands import (
     RoleCommands,
 )
 from assent.runtime.resource_commands import ResourceCommands
+from assent.runtime.schedule_commands import ScheduleCommands
 from assent.runtime.task_commands import TaskCommands
 from assent.runtime.verb_commands import VerbCommands
 from assent.store.caller_transaction import CallerDatabase, caller_transaction
@@ -135,6 +136,7 @@ class OrgRuntime:
         "resources",
         "roles",
         "rules",
+        "schedules",
         "scope",
         "secrets",
         "services",
@@ -155,6 +157,7 @@ class OrgRuntime:
         self.questions = QuestionCommands(scope)
         self.tasks = TaskCommands(scope)
         self.resources = ResourceCommands(scope)
+        self.schedules = ScheduleCommands(scope)
         self.requests = RequestCommands(scope)
         self.documents = DocumentCommands(scope)
         self.requirements = RequirementCommands(scope)

@@ -322,11 +322,17 @@ RETURNING taken.place, k.org_id, k.id, k.payload, k.created_at;
 SELECT * FROM assent.claim_arrivals($1::integer, $2::text, $3::timestamptz);
 
 -- name: give_up_arrivals
--- Marks events without a key as dead: no step can wait for them.
+-- Marks events as dead, and says why: without a key, no step can wait for them.
 UPDATE assent.workflow_events_outbox e
-   SET status = 'dead', attempts = e.attempts + 1, error = 'it came without a key'
+   SET status = 'dead', attempts = e.attempts + 1, error = $4
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS lost (org_id, created_at, id)
  WHERE e.org_id = lost.org_id AND e.created_at = lost.created_at AND e.id = lost.id;
+
+-- name: postpone_arrivals
+-- Events that wait for newer code, without counting an attempt.
+UPDATE assent.workflow_events_outbox e SET retry_at = assent.now() + $4::interval
+  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS waiting (org_id, created_at, id)
+ WHERE e.org_id = waiting.org_id AND e.created_at = waiting.created_at AND e.id = waiting.id;
 
 -- name: take_waits
 -- The steps that wait for some keys, in the partitions of the events; null is all of them. What they waited

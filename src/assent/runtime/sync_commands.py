@@ -33,6 +33,7 @@ from assent.runtime.instance_commands import EntityCommands, InstanceCommands
 from assent.runtime.operation_commands import DeadLetterCommands, OperationCommands
 from assent.runtime.people_commands import DelegationCommands, KeyCommands, MemberCommands, RoleCommands
 from assent.runtime.resource_commands import ResourceCommands
+from assent.runtime.schedule_commands import ScheduleCommands
 from assent.runtime.task_commands import TaskCommands
 from assent.runtime.verb_commands import VerbCommands
 
@@ -248,6 +249,7 @@ class SyncOperationCommands(SyncCommands):
     stuck = blocking(OperationCommands.stuck)
     health = blocking(OperationCommands.health)
     reenqueue = blocking(OperationCommands.reenqueue)
+    nodes = blocking(OperationCommands.nodes)
     incidents = blocking(OperationCommands.incidents)
     list_incidents = blocking(OperationCommands.list_incidents)
 
@@ -324,6 +326,19 @@ class SyncRuleCommands(SyncCommands):
     save = blocking(RuleCommands.save)
     delete = blocking(RuleCommands.delete)
     list_evaluations = blocking(RuleCommands.list_evaluations)
+
+
+class SyncScheduleCommands(SyncCommands):
+    """The schedules of an org. Reading takes `schedules:read`, the others `schedules:manage`."""
+
+    list = blocking(ScheduleCommands.list)
+    get = blocking(ScheduleCommands.get)
+    next = blocking(ScheduleCommands.next)
+    save = blocking(ScheduleCommands.save)
+    pause = blocking(ScheduleCommands.pause)
+    resume = blocking(ScheduleCommands.resume)
+    delete = blocking(ScheduleCommands.delete)
+    run = blocking(ScheduleCommands.run)
 
 
 class SyncSecretCommands(SyncCommands):
@@ -414,6 +429,7 @@ class SyncNouns:
         self.resources = SyncResourceCommands(run, "resources")
         self.roles = SyncRoleCommands(run, "roles")
         self.rules = SyncRuleCommands(run, "rules")
+        self.schedules = SyncScheduleCommands(run, "schedules")
         self.secrets = SyncSecretCommands(run, "secrets")
         self.services = SyncServiceCommands(run, "services")
         self.settings = SyncSettingCommands(run, "settings")

@@ -8,6 +8,9 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 
 from assent.jobs.queue import hold_if_claimed
+from assent.model.ids import new_id
+from assent.model.mutation import ON_EVENT, PARTITION, Event
+from assent.outbox.events import emit_events
 from assent.store.database import Connection, Database
 from assent.store.errors import PoolBusy
 from assent.tasks.claimed_task import ClaimedTask
@@ -169,6 +172,19 @@ class TaskContext:
             self._connection.transaction()
         ):  # a savepoint: what is caught outside undoes no more than this
             yield self._connection
+
+    async def emit(self, key: str, data: Any = None, *, cause: str | None = None) -> None:
+        """Emit an event together with the task's completion, to the triggers and the steps that wait for its key.
+
+        With the cause of an earlier event under the key it is that event, and nothing happens.
+        """
+        async with self.transaction() as connection:
+            now = self._database.clock.now()
+            event_id = new_id(now)
+            payload = {"cause": cause or str(event_id), "key": key, "data": data}
+            if self.partition_id is not None:
+                payload[PARTITION] = self.partition_id
+            await emit_events(connection, [Event(self.org_id, event_id, ON_EVENT, payload, None)], now)
 
     async def _begin(self) -> Connection:
         """Wait for a turn, however long it takes: a pool that is busy is not the task's failure."""

@@ -31,7 +31,7 @@ from assent.worker.supervisor import duties
 
 ORG: Final = "acme"
 
-DUTIES: Final = ("recovered", "rescue", "timers", "timeouts", "results", "events", "tasks")
+DUTIES: Final = ("recovered", "rescue", "timers", "timeouts", "schedules", "results", "events", "tasks")
 """What moves instances on. The sweeps would only clean up after them, and effects are kept instead of sent."""
 
 
@@ -68,6 +68,8 @@ class Sandbox:
         self.runtime: Runtime
         self._sources = sources_of(sources)
         self._duty_names = (*DUTIES, "effects") if send else DUTIES
+        if self.app.triggers or self.app.joins:
+            self._duty_names = ("names", *self._duty_names)
         self._server = server
         self._duties: list[Duty] = []
         self._open = AsyncExitStack()
@@ -210,4 +212,5 @@ def _copy_of(app: App) -> App:
     copied.registry = copy.deepcopy(app.registry)
     copied.operations = dict(app.operations)
     copied.tasks = dict(app.tasks)
+    copied.schedules, copied.triggers, copied.joins = dict(app.schedules), [*app.triggers], [*app.joins]
     return copied

@@ -82,6 +82,8 @@ SELECT min(moment) FROM (
   SELECT min(expires_at) FROM assent.outside_requests
    WHERE status IN ('pending', 'partial') AND expires_at > assent.now()
   UNION ALL
+  SELECT min(next_at) FROM assent.schedules WHERE NOT paused AND next_at > assent.now()
+  UNION ALL
   SELECT min(run_at) FROM assent.jobs
    WHERE status IN ('queued', 'retrying') AND run_at > assent.now()
 ) AS due WHERE moment <= $1;

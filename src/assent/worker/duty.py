@@ -32,6 +32,10 @@ class WorkerContext:
     streams: StreamSettings = field(default_factory=StreamSettings.defaults)
     events: EventProcessor | None = None
     """What processes events; one of the runtime, unless the application names another."""
+    duties: tuple[str, ...] = ()
+    """The names of the duties of this process."""
+    serves: bool = False
+    """Whether the process is an HTTP server too."""
 
     def event_processor(self) -> EventProcessor:
         """Return what processes events; raise `ValueError` without a runtime."""

@@ -13,6 +13,8 @@ SWEEPS: Final = ("stuck", "partitions", "prune", "indexes", "compact", "retentio
 
 StuckRepair = Literal["none", "rebuild", "reenqueue", "force_fail"]
 
+MACHINE: Final = "auto"
+
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 
@@ -51,6 +53,13 @@ class Options(EnvironmentSettings):
     newer_code_wait_ms: int = number(900_000, 1_000, _DAY_MS)
     """How long older workers leave what they do not know to newer code, after that was seen for the last time."""
 
+    host_name: str = MACHINE
+    """What the process calls its host; `auto` for the name of the machine."""
+    nodes_interval_ms: int = _interval(15_000)
+    """How often a process says that it runs; after three times as long without a word it is taken for lost."""
+    nodes_lost_kept_ms: int = number(_DAY_MS, 1_000, 30 * _DAY_MS)
+    """How long a process that was lost is listed."""
+
     events_interval_ms: int = _interval(1_000)
     events_batch_max: int = _batch(200)
     events_lanes: int = number(2, 1, 64)
@@ -61,6 +70,12 @@ class Options(EnvironmentSettings):
 
     timeouts_interval_ms: int = _interval(5_000)
     timeouts_batch_max: int = _batch(500)
+
+    schedules_interval_ms: int = _interval(5_000)
+    schedules_batch_max: int = _batch(100)
+    """Schedules whose tasks are submitted in one transaction."""
+    schedules_on_time_ms: int = number(60_000, 1_000, _DAY_MS)
+    """A time of a schedule that no worker has seen for so long was missed; `missed: skip` starts no task for it."""
 
     validity_interval_ms: int = _interval(60_000)
     validity_batch_max: int = _batch(200)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Final
 
 from assent.model.problems import Invalid
@@ -17,9 +18,11 @@ from assent.worker.duty import Duty, DutyRun, Observer, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.events import Events, Recover
 from assent.worker.loop import Loop
+from assent.worker.nodes import Nodes
 from assent.worker.options import Options
 from assent.worker.rescue import Rescue, Stuck, Unblock
 from assent.worker.results import Results
+from assent.worker.schedules import Schedules
 from assent.worker.streams import Streams
 from assent.worker.tasks import Tasks
 from assent.worker.timers import Timeouts, Timers, Validity
@@ -28,6 +31,7 @@ from assent.worker.upkeep import Compact, Indexes, Names, Partitions, Prune, Ret
 _log = logging.getLogger(__name__)
 
 DUTIES: Final[tuple[type[Duty], ...]] = (
+    Nodes,
     Names,
     Recover,
     Rescue,
@@ -35,6 +39,7 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
     Timers,
     Timeouts,
     Validity,
+    Schedules,
     Streams,
     Results,
     Events,
@@ -55,6 +60,7 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
 NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (
     Names,
     Recover,
+    Schedules,
     Events,
     Effects,
     Tasks,
@@ -71,7 +77,15 @@ def duties(place: WorkerContext, only: Collection[str] = ()) -> list[Duty]:
     """Return the duties of these names, or all; without a runtime none that need it. Each stream has one."""
     possible = DUTIES if place.runtime is not None else [duty for duty in DUTIES if duty not in NEED_RUNTIME]
     chosen = [duty for duty in possible if duty.name in only or not only]
+    place = replace(place, duties=tuple(duty.name for duty in chosen))
     return [one for duty in chosen for one in (Streams.each(place) if duty is Streams else [duty(place)])]
+
+
+def with_nodes(place: WorkerContext, chosen: Sequence[Duty]) -> list[Duty]:
+    """Return duties with the one by which a process says that it runs, whichever were chosen."""
+    if any(isinstance(duty, Nodes) for duty in chosen):
+        return list(chosen)
+    return [Nodes(replace(place, duties=tuple(duty.name for duty in chosen))), *chosen]
 
 
 def require_connections(settings: Settings, duties: Iterable[Duty], options: Options) -> None:
