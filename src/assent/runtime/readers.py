@@ -12,7 +12,8 @@ from uuid import UUID
 
 from assent.definitions import Definition, Definitions
 from assent.effects.outbox import EffectItem
-from assent.engine.answers_open import possible_answers, possible_transitions
+from assent.engine.answers_open import possible_answers, possible_transitions, refusal_of
+from assent.engine.consent import not_open
 from assent.engine.inputs import Advance
 from assent.engine.nodes.requirements import RequirementsNode
 from assent.engine.run import Run
@@ -168,6 +169,21 @@ async def could_answer(  # noqa: PLR0913
     return any(
         possible_answers(job.run, token, actor) for token in tokens if step_id in (None, token.step_id)
     )
+
+
+async def find_answers(
+    core: Core, connection: Connection, request: ApprovalRequest, actor: Actor
+) -> tuple[Sequence[str], Rejection | None]:
+    """Return the answers that the actor may give to a request now, and why they may not approve it."""
+    now = core.database.clock.now()
+    work = BatchItem(request.org_id, request.instance_id, [Advance(new_id(now), actor)])
+    job = await core.advancing.loader.look(connection, work, now)
+    tokens = job.run.instance.tokens.values() if job is not None else ()
+    token = next((one for one in tokens if one.step_id == request.step_id), None)
+    if job is None or token is None or request.status != "pending":
+        return (), not_open(request.id, request.status, request.reason)
+    refusal = refusal_of(job.run, "approved", actor, token.node)
+    return possible_answers(job.run, token, actor), refusal
 
 
 async def find_readable_entity(
