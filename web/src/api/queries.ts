@@ -17,7 +17,14 @@ export interface InboxFilter {
 }
 
 const PAGE = 50;
-const SOON = 15_000;
+/** How often what is shown is read again, besides when a stream tells of a change; more often while the server is away. */
+const again =
+  (interval: number) =>
+  (query: { state: { status: string } }): number =>
+    query.state.status === "error" ? 2_000 : interval;
+const SOON = again(15_000);
+/** No stream tells of comments and answers. */
+const TALK = again(4_000);
 
 /** The member who is signed in; null for none. */
 export const sessionQuery = queryOptions({
@@ -108,7 +115,7 @@ export const commentsQuery = (entityType: string, entityId: string) =>
   queryOptions({
     queryKey: ["entity", entityId, "comments"],
     queryFn: () => taken(api.GET("/api/entities/{entity_type}/{entity_id}/comments", ofEntity(entityType, entityId))),
-    refetchInterval: SOON,
+    refetchInterval: TALK,
   });
 
 export const questionsQuery = (requestId: string) =>
@@ -116,7 +123,7 @@ export const questionsQuery = (requestId: string) =>
     queryKey: ["approval", requestId, "questions"],
     queryFn: () =>
       taken(api.GET("/api/approvals/{request_id}/questions", { params: { path: { request_id: requestId } } })),
-    refetchInterval: SOON,
+    refetchInterval: TALK,
   });
 
 export const instanceQuery = (instanceId: string) =>

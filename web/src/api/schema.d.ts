@@ -4042,7 +4042,6 @@ export interface components {
             roles: string[];
             scopes: string[];
             session_id: string | null;
-            time_zone: string;
             user_id: string;
         };
         SignInBody: {

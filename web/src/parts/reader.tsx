@@ -3,8 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { namesQuery, sessionQuery } from "../api/queries";
+import { namesQuery } from "../api/queries";
 import { exact, relative, shortSpan, span, type Reader } from "./format";
+
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** The time, moving by the minute. */
 export function useNow(): number {
@@ -18,10 +20,10 @@ export function useNow(): number {
 
 export function useReader(): Reader {
   const { t, i18n } = useTranslation();
-  const { data: session } = useQuery(sessionQuery);
   return {
-    language: i18n.language,
-    zone: session?.time_zone ?? "UTC",
+    // The reader's own variety of the language writes dates as they are used to.
+    language: navigator.languages.find((tag) => tag.startsWith(i18n.language)) ?? i18n.language,
+    zone: ZONE,
     yes: t("field.yes"),
     no: t("field.no"),
     empty: t("field.empty"),

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ShieldAlert, ShieldCheck } from "lucide-react";
-import { useEffect, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { Button, Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { useTranslation } from "react-i18next";
 
@@ -156,6 +156,7 @@ function Standing({ entity, contract }: { entity: Entity; contract: Contract }) 
         }),
       ),
     onSuccess: async (_, name) => {
+      setAsked(null);
       say(t("document.moved", { name: labelOfTransition(name, contract) }));
       await Promise.all([
         client.invalidateQueries({ queryKey: ["entity", entity.id] }),
@@ -164,6 +165,8 @@ function Standing({ entity, contract }: { entity: Entity; contract: Contract }) 
       ]);
     },
   });
+  const [asked, setAsked] = useState<string | null>(null);
+  const move = contract.transitions.find((each) => each.name === asked);
   const waiting = instance?.steps.filter((step) => step.asked.length > 0 || step.request_id) ?? [];
   return (
     <aside className="standing">
@@ -191,10 +194,30 @@ function Standing({ entity, contract }: { entity: Entity; contract: Contract }) 
       <section>
         <h2>{t("document.now")}</h2>
         {moving.error && <Failed error={moving.error} />}
-        {instance?.transitions.length ? (
+        {move && instance?.transitions.includes(move.name) ? (
+          <>
+            <p>
+              {t("document.sure", { from: stateLabel(entity.state, contract), to: stateLabel(move.to, contract) })}
+            </p>
+            <div className="actions">
+              <Button
+                autoFocus
+                className="button"
+                data-tone="main"
+                isPending={moving.isPending}
+                onPress={() => moving.mutate(move.name)}
+              >
+                {labelOfTransition(move.name, contract)}
+              </Button>
+              <Button className="button" onPress={() => setAsked(null)}>
+                {t("document.back")}
+              </Button>
+            </div>
+          </>
+        ) : instance?.transitions.length ? (
           <div className="actions">
             {instance.transitions.map((name) => (
-              <Button key={name} className="button" isPending={moving.isPending} onPress={() => moving.mutate(name)}>
+              <Button key={name} className="button" onPress={() => setAsked(name)}>
                 {labelOfTransition(name, contract)}
               </Button>
             ))}

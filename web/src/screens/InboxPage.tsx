@@ -202,12 +202,12 @@ function Item({ item }: { item: InboxItem }) {
   const kind = plain(item.entity_type ?? item.workflow);
   return (
     <>
-      <span className="item-title">{item.title ?? t("item.untitled")}</span>
+      <span className="item-title">{item.title ?? kind}</span>
       <span className="item-figure">
         {item.figure !== null && (item.currency ? money(item.figure, item.currency, reader.language) : item.figure)}
       </span>
       <span className="item-facts">
-        <span>{kind}</span>
+        {item.title && <span>{kind}</span>}
         <span>{t("item.from", { name: nameOf(item.requested_by) })}</span>
         <span>{plain(item.node_name)}</span>
         {item.on_behalf_of && <span className="tag">{t("item.for", { name: nameOf(item.on_behalf_of) })}</span>}

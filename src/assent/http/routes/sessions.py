@@ -64,7 +64,6 @@ class SessionBody(ResponseModel):
     scopes: list[str] = Field(description="Those of the API key; `*` for all.", examples=[["*"]])
     partition_id: str | None = Field(description="The one partition of the org that they see; null for all.")
     language: str | None = Field(description="That of the member, or of the org.", examples=["de"])
-    time_zone: str = Field(examples=["Europe/Berlin"])
     session_id: UUID | None = Field(description="Null for a caller with a key or a token.")
     expires_at: datetime | None = Field(description="When the session, the key or the token expires.")
 
@@ -163,7 +162,6 @@ async def _body_of(tx: Transaction, expires_at: datetime | None = None) -> Sessi
         scopes=sorted(caller.scopes),
         partition_id=caller.partition_id,
         language=language if isinstance(language, str) else None,
-        time_zone=preferences.time_zone,
         session_id=caller.session_id,
         expires_at=expires_at or caller.expires_at,
     )
