@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from fastapi import FastAPI
+
 from assent.app import App
 from assent.effects.settings import CHANNELS, EffectSettings, SendingSettings
 from assent.http.app import create_app
@@ -56,6 +58,7 @@ class Company:
     database: Database
     runtime: Runtime
     served: Serving
+    door: FastAPI
 
     async def key_of(self, user: str, org: str = ORG, **terms: Any) -> str:
         async with self.database.transaction(org) as connection:
@@ -125,11 +128,12 @@ async def serving_company(
         listening = listen("127.0.0.1", 0)
         sending = SendingSettings.defaults(EffectSettings.defaults(log=frozenset(CHANNELS)))
         worker = worker_of(app, database, sending, Options())
-        served = Serving(create_app(app, database, settings, demo_people=people), listening, settings, worker)
+        door = create_app(app, database, settings, demo_people=people)
+        served = Serving(door, listening, settings, worker)
         running = asyncio.create_task(served.run(), name="company")
         try:
             address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            yield Company(address, database, app.runtime(database), served)
+            yield Company(address, database, app.runtime(database), served, door)
         finally:
             served.stop()
             await running

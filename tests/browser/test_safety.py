@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
-from tests.browser.company import Company
+from tests.browser.company import Company, serving_company
 from tests.browser.seat import Desktop
 from tests.world import request_id
 
@@ -167,9 +167,18 @@ async def test_a_page_of_another_origin_neither_decides_nor_frames(
         assert await company.state_of(view.entity_id) == "active"
 
 
-async def test_only_the_demo_offers_its_people(browser: object, database_url: str, desktop: Desktop) -> None:
-    context = await desktop.context()
-    page = await context.new_page()
-    await page.goto("/sign-in")
-    await expect(page.get_by_label("API key")).to_be_visible()
-    assert await page.get_by_role("listitem").count() == 0
+async def test_only_the_demo_offers_its_people(browser: Browser, database_url: str) -> None:
+    async with (
+        serving_company(database_url, demo=("fin",)) as company,
+        Desktop.at(browser, company) as desktop,
+    ):
+        page = await (await desktop.context()).new_page()
+        await page.goto("/")
+        await page.get_by_role("button", name="Finley Fischer").click()
+        await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+        chosen = {"data": {"user": "max"}, "headers": {"Assent-Client": "web", "Origin": company.address}}
+        # Only those who are offered, and without the demo nobody.
+        assert (await page.context.request.post("/api/session", **chosen)).status == 401
+        company.door.state.services.demo_people = ()
+        chosen["data"] = {"user": "fin"}
+        assert (await page.context.request.post("/api/session", **chosen)).status == 401

@@ -219,7 +219,7 @@ READING: Final = {
     *("chains list", "chains show", "signing-secrets list"),
     *("tasks list", "tasks show", "tasks log", "delegations list", "forms show"),
     *("entities list", "entities show", "entities versions", "entities diff", "entities audit"),
-    *("entities count", "entities indexes", "instances count", "instances steps", "instances stuck"),
+    *("entities contract", "entities count", "entities indexes", "instances count", "instances steps", "instances stuck"),
     *("documents list", "documents show", "requirements list", "requirements show", "requirements codes"),
     *("documents download", "documents link", "requirements count", "verbs list"),
     *("definitions show", "definitions compare", "definitions draw", "drafts show", "event-sources list"),

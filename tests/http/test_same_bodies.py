@@ -82,7 +82,7 @@ BY_COMMAND = {
     *("entities create", "entities show", "entities change", "entities act", "entities transition"),
     *("filters show", "filters save", "filters delete"),
     *("comments add", "questions show", "questions ask", "questions answer"),
-    *("entities diff", "entities count", "entities indexes"),
+    *("entities diff", "entities count", "entities indexes", "entities contract"),
     *("tasks submit", "tasks show", "tasks cancel", "tasks retry"),
     *("tasks complete", "tasks fail", "tasks log"),
     *("documents create", "documents show", "documents add-version", "documents verify"),

@@ -10,6 +10,7 @@ from pydantic import Field
 from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data, Page, ResponseModel
 from assent.bodies.problems import FieldProblem
+from assent.compiler.approvals import shown_in_inbox
 from assent.model.contract import Contract, EditWindow
 from assent.people.inbox import Bucket, InboxKind
 from assent.runtime.readers import InstanceDetails, WaitingPlace
@@ -445,7 +446,7 @@ class ContractBody(ResponseModel):
     @classmethod
     def of_contract(cls, contract: Contract) -> "ContractBody":
         """Return the body of a contract."""
-        life = contract.lifecycle
+        life, shown = contract.lifecycle, shown_in_inbox(contract)
         fields = [
             {
                 **spec.model_dump(include=set(ContractFieldBody.model_fields)),
@@ -473,8 +474,8 @@ class ContractBody(ResponseModel):
                 "entity_type": contract.contract,
                 "version": contract.version,
                 "label": contract.label,
-                "title": contract.inbox.title,
-                "figure": contract.inbox.figure,
+                "title": shown.get("title"),
+                "figure": shown.get("figure"),
                 "fields": fields,
                 "initial": life.initial,
                 "states": states,

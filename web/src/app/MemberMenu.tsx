@@ -24,9 +24,7 @@ export function MemberMenu({ session, onKeys }: { session: Session; onKeys: () =
   return (
     <MenuTrigger>
       <Button className="me" aria-label={t("menu.label", { name: session.name })}>
-        <span className="avatar" aria-hidden>
-          {session.name.slice(0, 1).toUpperCase()}
-        </span>
+        <span className="avatar" aria-hidden data-initial={session.name.slice(0, 1).toUpperCase()} />
         <span className="me-name">{session.name}</span>
         <ChevronDown aria-hidden size={14} />
       </Button>

@@ -20,7 +20,11 @@ import { Shell } from "./Shell";
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({
   component: Outlet,
-  notFoundComponent: NotFound,
+  notFoundComponent: () => (
+    <main className="alone">
+      <NotFound />
+    </main>
+  ),
   errorComponent: Broken,
 });
 

@@ -150,9 +150,7 @@ function Seats({ request }: { request: Approval }) {
                 const decision = request.decisions.find((each) => each.seat_id === seat.id);
                 return (
                   <li key={seat.id} data-answer={decision?.answer ?? seat.status}>
-                    <span className="avatar small" aria-hidden>
-                      {nameOf(seat.user_id).slice(0, 1).toUpperCase()}
-                    </span>
+                    <span className="avatar small" aria-hidden data-initial={nameOf(seat.user_id).slice(0, 1).toUpperCase()} />
                     <span className="seat-name">{nameOf(seat.user_id)}</span>
                     <SeatState seat={seat} decision={decision} isOpen={request.status === "pending"} />
                     {decision?.reason && <p className="text">{decision.reason}</p>}

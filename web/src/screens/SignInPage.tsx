@@ -39,9 +39,7 @@ export function SignInPage() {
                     isPending={entering.isPending}
                     onPress={() => entering.mutate({ user: person.user_id })}
                   >
-                    <span className="avatar" aria-hidden>
-                      {person.name.slice(0, 1).toUpperCase()}
-                    </span>
+                    <span className="avatar" aria-hidden data-initial={person.name.slice(0, 1).toUpperCase()} />
                     <span>{person.name}</span>
                   </Button>
                 </li>
