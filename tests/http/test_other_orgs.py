@@ -117,6 +117,12 @@ CASES = {
 SECRET_OF_OURS = {"value": "kT8vw-2fQ9xL", "hosts": ["erp.example"]}
 
 NOTHING_TO_NAME = {
+    "show_sign_in",
+    "create_session",
+    "show_session",
+    "renew_session_of_caller",
+    "end_session",
+    "show_entity_contract",
     "healthz",
     "readyz",
     "start_flow",
@@ -373,6 +379,8 @@ ASKS_OTHERWISE = {
     "download_by_link": 404,
     "show_asked_uploads": 404,
     "hand_in_document": 404,
+    "show_sign_in": 200,
+    "create_session": 403,  # it has to come from a page of the server
 }
 
 

@@ -18,6 +18,7 @@ MAY = {
     "members": KEEP,
     "role_capabilities": KEEP,
     "api_keys": APPEND | {"UPDATE revoked_at"},
+    "sessions": APPEND | {"UPDATE expires_at previous_hash renewed_at revoked_at token_hash", "DELETE"},
     "entities": READ,
     "entity_versions": READ,
     "unique_values": set(),

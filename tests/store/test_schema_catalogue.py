@@ -9,6 +9,7 @@ TRIGGERS = {
     "members_are_audited": AUDITED,
     "roles_are_audited": AUDITED,
     "api_keys_are_audited": AUDITED,
+    "sessions_are_audited": AUDITED,
     "event_sources_are_audited": AUDITED,
     "effect_secrets_are_audited": AUDITED,
     "named_secrets_are_audited": AUDITED,

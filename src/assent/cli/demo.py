@@ -108,7 +108,7 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
 
 
 def _people(host: str) -> "list[DemoPerson]":
-    """Return the people whom visitors may sign in as; none where other machines reach the demo."""
+    """Return the people that visitors may sign in as; none where other machines reach the demo."""
     from ipaddress import ip_address
 
     from assent.demo.company import ORG, PEOPLE

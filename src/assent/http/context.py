@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DemoPerson:
-    """A person whom the demo lets its visitors sign in as."""
+    """A person that visitors of the demo may sign in as."""
 
     org_id: str
     user_id: str

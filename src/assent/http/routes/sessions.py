@@ -33,7 +33,7 @@ router = Router(prefix="/api/session", tags=["sessions"])
 
 
 class SignInPerson(ResponseModel):
-    """A person whom the demo offers."""
+    """A person that the demo offers."""
 
     user_id: str = Field(examples=["fin"])
     name: str = Field(examples=["Finley, finance"])
