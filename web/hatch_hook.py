@@ -7,7 +7,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
-import build  # noqa: E402
+import build
 
 
 class WebBuildHook(BuildHookInterface):  # type: ignore[type-arg]
