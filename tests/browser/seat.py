@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Self
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, SetCookieParam, expect
 
 from tests.browser.chromium import AXE
 from tests.browser.company import Company
@@ -47,8 +47,9 @@ class Desktop:
     async def open(self, user: str, path: str = "/inbox", org: str = ORG, **options: Any) -> Page:
         """Return a page of a person who is signed in already."""
         context = await self.context(**options)
-        cookie = {"name": "assent", "value": await self.company.session_of(user, org), "httpOnly": True}
-        await context.add_cookies([{**cookie, "url": self.company.address, "sameSite": "Strict"}])
+        token, address = await self.company.session_of(user, org), self.company.address
+        cookie: SetCookieParam = {"name": "assent", "value": token, "url": address, "sameSite": "Strict"}
+        await context.add_cookies([cookie])
         page = await context.new_page()
         await page.goto(path)
         await expect(page.get_by_role("banner")).to_be_visible()

@@ -151,8 +151,9 @@ async def test_a_page_of_another_origin_neither_decides_nor_frames(
         assert (decide, 403) in replies  # the first had the cookie, and was refused for where it came from
         async with attacker.expect_navigation():
             await attacker.set_content(
-                f"<form action='{decide}' method='post' enctype='text/plain'><input name='{{\"answer\":\"approved\",\"reason\":\"' "
-                "value='\"}'></form><script>document.forms[0].submit()</script>"
+                f"<form action='{decide}' method='post' enctype='text/plain'>"
+                """<input name='{"answer":"approved","reason":"' value='"}'></form>"""
+                "<script>document.forms[0].submit()</script>"
             )
         await expect(attacker.get_by_text("ORIGIN_REFUSED")).to_be_visible()
         await attacker.goto(evil)

@@ -1,4 +1,4 @@
-"""Every screen: on a laptop, a phone and at 200 %, light and dark, in English and German; how much it loads, and how fast."""
+"""Every screen on a laptop, a phone and at 200 %, light and dark, in both languages; how much it loads, and how fast."""
 
 import json
 import os
@@ -157,7 +157,7 @@ def test_every_text_is_there_in_both_languages_and_used() -> None:
     }
     sources = [file for file in (WEB / "src").rglob("*.ts*") if file.parent.name != "words"]
     text = "\n".join(file.read_text(encoding="utf-8") for file in sources)
-    built = {prefix for prefix in re.findall(r"`([\w.]+\.)\$\{", text)}
+    built = set(re.findall(r"`([\w.]+\.)\$\{", text))
     unused = [
         key
         for key in english

@@ -1,4 +1,4 @@
-"""Sessions of browsers: a cookie that no other page can use, renewed, revoked, and never more than the key that began it."""
+"""Sessions of browsers: a cookie that no other page can use, renewed, revoked, and no more than its key."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -174,6 +174,18 @@ async def test_signing_out_ends_the_session_for_who_has_kept_its_token(door, fur
         assert reply.headers["set-cookie"].startswith("assent=; Path=/; Max-Age=0")
     async with client_of(door, {"cookie": f"assent={token}"}) as kept:
         assert problem(await kept.get("/api/session"), 401)["code"] == "SESSION_REFUSED"
+
+
+async def test_beginning_and_end_of_a_session_are_in_the_audit_log(door, furnished):
+    async with signed_in(door, furnished) as client:
+        await client.post("/api/session/renew")
+        await client.delete("/api/session")
+    noted = [
+        (row["action"], row["actor_id"], row["channel"])
+        for row in sorted(await rows(furnished, "audit_log"), key=lambda row: row["id"])
+        if row["subject_kind"] == "session"
+    ]
+    assert noted == [("session.create", "fin", "http"), ("session.revoke", "fin", "http")]
 
 
 async def test_a_deactivated_member_loses_every_session_for_good(door, furnished, people):
