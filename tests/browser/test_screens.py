@@ -1,4 +1,4 @@
-"""Every screen on a laptop, a phone and at 200 %, light and dark, in both languages; how much it loads, and how fast."""
+"""Every screen on a laptop, a phone and at 200 %, light and dark, in two languages; what it loads, and how fast."""
 
 import json
 import os

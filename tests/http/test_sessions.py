@@ -234,6 +234,14 @@ async def test_what_is_no_key_signs_nobody_in(door, body):
         assert (reply.status_code, "set-cookie" in reply.headers) == (401, False)
 
 
+async def test_what_cannot_be_read_begins_no_session(door, furnished, clock):
+    async with client_of(door, OWN_PAGE | {"content-type": "application/json"}) as client:
+        for content, status in ((b"{", 400), (b"[]", 422), (b'{"kye": "k"}', 422), (b"x" * 3_000_000, 413)):
+            assert problem(await client.post("/api/session", content=content), status), content
+        await furnished.close()
+        assert problem(await client.post("/api/session", json={"key": "ak_k"}), 503)
+
+
 async def test_the_demo_signs_in_whom_it_offers(furnished):
     demo = create_app(app, furnished, SETTINGS, CALLBACKS, None, [DemoPerson("acme", "fin", "Finley")])
     async with client_of(demo, OWN_PAGE) as client:

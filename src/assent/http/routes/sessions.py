@@ -77,9 +77,7 @@ async def _admit(request: Request) -> None:
         raise services.rates.refusal("sign_ins", wait_s)
 
 
-@router.unsigned(
-    "/ways", method="GET", errors=(503,), response_model=SignInBody, summary="How people may sign in"
-)
+@router.unsigned("/ways", method="GET", response_model=SignInBody, summary="How people may sign in")
 async def show_sign_in(request: Request) -> SignInBody:
     """With an API key; the demo offers its people as well."""
     return SignInBody(people=[SignInPerson.of(person) for person in services_of(request).demo_people])
@@ -141,7 +139,7 @@ def terms_of(settings: HttpSettings) -> SessionTerms:
     )
 
 
-@router.query("", scope="members:read", errors=(404,), summary="Read who the caller is, and what they may do")
+@router.query("", scope="members:read", summary="Read who the caller is, and what they may do")
 async def show_session(tx: Transaction) -> SessionBody:
     """For every caller, also with a key or a token."""
     return await _body_of(tx)
@@ -149,14 +147,13 @@ async def show_session(tx: Transaction) -> SessionBody:
 
 async def _body_of(tx: Transaction, expires_at: datetime | None = None) -> SessionBody:
     caller, org = tx.caller, await read_org(tx.connection, tx.org_id)
-    member = await read_member(tx.connection, tx.org_id, tx.actor.id)
     preferences = await read_preferences(tx.connection, tx.org_id, tx.actor.id)
     language = preferences.language or org.settings.get(LANGUAGE_SETTING)
     return SessionBody(
         org_id=tx.org_id,
         org_name=org.name,
         user_id=tx.actor.id,
-        name=member.name,
+        name=await _name_of(tx),
         roles=sorted(tx.actor.roles),
         capabilities=sorted(tx.actor.capabilities),
         scopes=sorted(caller.scopes),
@@ -167,9 +164,15 @@ async def _body_of(tx: Transaction, expires_at: datetime | None = None) -> Sessi
     )
 
 
-@router.command(
-    "/renew", scope="members:read", rate="entities", errors=(404, 409), summary="Renew the session"
-)
+async def _name_of(tx: Transaction) -> str:
+    """Return the name of the caller; the id of one that only the identity provider knows."""
+    try:
+        return (await read_member(tx.connection, tx.org_id, tx.actor.id)).name
+    except Refused:
+        return tx.actor.id
+
+
+@router.command("/renew", scope="members:read", rate="entities", errors=(404,), summary="Renew the session")
 async def renew_session_of_caller(tx: Transaction) -> Reply[SessionBody]:
     """Under a new token, in the cookie; the former one is valid for another minute."""
     session_id, token = _session_of(tx)
