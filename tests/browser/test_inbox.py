@@ -177,13 +177,15 @@ async def test_filters_are_in_the_address_and_say_when_nothing_fits(
 ) -> None:
     await company.invoice("INV-1")
     page = await desktop.open("fin")
+    # What Chromium says on a machine whose locale is C.
+    await page.add_init_script("Object.defineProperty(navigator, 'languages', {get: () => ['en-US@posix']})")
     await page.get_by_role("radio", name=re.compile("Mine")).click()
     await expect(page.get_by_role("heading", name="Nothing fits these filters")).to_be_visible()
     assert page.url.endswith("/inbox?bucket=mine")
     await page.reload()
     await expect(page.get_by_role("heading", name="Nothing fits these filters")).to_be_visible()
     await page.get_by_role("button", name="Show everything").click()
-    await expect(page.get_by_role("option")).to_have_count(1)
+    await expect(page.get_by_role("option")).to_contain_text("due in 23 hours")
 
 
 async def test_a_server_that_is_away_is_said_and_comes_back_by_itself(

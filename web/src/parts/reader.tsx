@@ -6,6 +6,15 @@ import { useTranslation } from "react-i18next";
 import { namesQuery } from "../api/queries";
 import { exact, relative, shortSpan, span, type Reader } from "./format";
 
+/** Some systems name a language that is none: `en-US@posix`. */
+function isTag(tag: string): boolean {
+  try {
+    return Intl.DateTimeFormat.supportedLocalesOf(tag).length > 0;
+  } catch {
+    return false;
+  }
+}
+
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** The time, moving by the minute. */
@@ -22,7 +31,7 @@ export function useReader(): Reader {
   const { t, i18n } = useTranslation();
   return {
     // The reader's own variety of the language writes dates as they are used to.
-    language: navigator.languages.find((tag) => tag.startsWith(i18n.language)) ?? i18n.language,
+    language: navigator.languages.find((tag) => tag.startsWith(i18n.language) && isTag(tag)) ?? i18n.language,
     zone: ZONE,
     yes: t("field.yes"),
     no: t("field.no"),
