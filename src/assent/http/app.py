@@ -188,15 +188,16 @@ def bare_app(settings: HttpSettings) -> FastAPI:
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
     )
-    for router in ROUTERS:
+    routers = (*ROUTERS, aliases())
+    for router in routers:
         door.include_router(router)
-    door.include_router(aliases())
     add_document(door)
     if settings.docs == "on":
         add_reference(door)
     handle_errors(door)
     if settings.web == "on" and is_built():
-        add_web(door)
+        paths = (route.path for router in routers for route in router.routes if isinstance(route, APIRoute))
+        add_web(door, (*paths, "/docs", "/openapi.json"))
     elif settings.docs == "on":
         go_to_reference(door)
     if settings.cors_origins:

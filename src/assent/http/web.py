@@ -5,11 +5,11 @@ name, so browsers keep it for good. The page itself is never kept.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from starlette.responses import FileResponse, HTMLResponse
@@ -62,8 +62,8 @@ def _files() -> Mapping[str, Path]:
     return {file.name: file for file in (FOLDER / "assets").iterdir() if _NAME.fullmatch(file.name)}
 
 
-def add_web(door: FastAPI) -> None:
-    """Add the page, at each of its addresses, and its files."""
+def add_web(door: FastAPI, program_paths: Iterable[str]) -> None:
+    """Add the page, at each of its addresses, and its files. What begins as a path of programs does is never a page."""
     door.state.has_pages = True
 
     async def show_page(request: Request) -> HTMLResponse:
@@ -76,20 +76,15 @@ def add_web(door: FastAPI) -> None:
         for path in {f"/{address}", f"/{address}/{{rest:path}}" if address else "/"}:
             door.add_api_route(path, show_page, methods=["GET", "HEAD"], include_in_schema=False)
     door.add_api_route("/assets/{name}", show_file, methods=["GET", "HEAD"], include_in_schema=False)
-    door.state.program_paths = _first_parts(door) - set(ADDRESSES)
-
-
-def _first_parts(door: FastAPI) -> set[str]:
-    """Return the first part of the path of every route: what begins with one is for programs."""
-    paths: list[Any] = [getattr(route, "path", "") for route in door.routes]
-    return {path.lstrip("/").partition("/")[0] for path in paths}
+    found = {path.lstrip("/").partition("/")[0] for path in program_paths}
+    door.state.program_parts = found | {"assets"}
 
 
 def page_for(request: Request) -> Response | None:
     """Return the page, which says that there is nothing, for a browser at an unknown address; None for a program."""
     state = request.app.state
     first = request.url.path.removeprefix(root_path(request)).lstrip("/").partition("/")[0]
-    is_for_people = getattr(state, "has_pages", False) and first not in state.program_paths
+    is_for_people = getattr(state, "has_pages", False) and first not in state.program_parts
     asks_for_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
     return _shown(request, 404) if is_for_people and asks_for_page else None
 

@@ -35,7 +35,13 @@ from assent.people.inbox import (
 from assent.runtime.batch import Execution
 from assent.runtime.commands import check_data, view_of_execution
 from assent.runtime.core import OrgScope
-from assent.runtime.readers import could_answer, find_answers, may_read_request, read_instance_row, was_asked
+from assent.runtime.readers import (
+    could_answer,
+    may_read_request,
+    read_answers,
+    read_instance_row,
+    was_asked,
+)
 from assent.runtime.views import InstanceView
 from assent.store.database import Connection
 
@@ -65,8 +71,7 @@ class ApprovalCommands:
             await may_read_request(scope.core, connection, details.request, scope.actor_or_system)
             if not with_answers:
                 return details
-            found = await find_answers(scope.core, connection, details.request, scope.required_actor)
-            return replace(details, answers=found[0], refusal=found[1])
+            return await read_answers(scope.core, connection, details, scope.required_actor)
 
         return await scope.read(query)
 
