@@ -77,9 +77,10 @@ async def admit_caller(request: Request, scope: Scope, rate: RateClass) -> None:
     """Sign the caller in and count the request; raise `Refused` if the credentials, the scope or the rate forbid it."""
     services = services_of(request)
     place = request.client.host if request.client else None
-    if is_by_cookie(request):
+    authorization = request.headers.get("authorization")
+    if authorization is None and is_by_cookie(request):
         require_own_page(request)
-    authorization = credentials_of(request)
+        authorization = credentials_of(request)
     if wait_s := services.sign_in_throttle.wait_s(place, authorization):
         count_refusal("rate", "sign_ins")
         raise services.rates.refusal("sign_ins", wait_s)
