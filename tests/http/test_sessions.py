@@ -180,12 +180,12 @@ async def test_beginning_and_end_of_a_session_are_in_the_audit_log(door, furnish
     async with signed_in(door, furnished) as client:
         await client.post("/api/session/renew")
         await client.delete("/api/session")
-    noted = [
+    noted = {
         (row["action"], row["actor_id"], row["channel"])
-        for row in sorted(await rows(furnished, "audit_log"), key=lambda row: row["id"])
+        for row in await rows(furnished, "audit_log")
         if row["subject_kind"] == "session"
-    ]
-    assert noted == [("session.create", "fin", "http"), ("session.revoke", "fin", "http")]
+    }
+    assert noted == {("session.create", "fin", "http"), ("session.revoke", "fin", "http")}
 
 
 async def test_a_deactivated_member_loses_every_session_for_good(door, furnished, people):
