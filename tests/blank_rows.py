@@ -35,6 +35,13 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "prefix": "ak",
         "key_hash": token_hex(32),
     },
+    "sessions": lambda: {
+        "id": _id(),
+        "user_id": _word("user"),
+        "token_hash": token_hex(32),
+        "expires_at": START + timedelta(hours=1),
+        "ends_at": START + timedelta(hours=12),
+    },
     "saved_filters": lambda: {
         "id": _id(),
         "filter_of": "invoice",

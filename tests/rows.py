@@ -56,6 +56,14 @@ async def insert_api_key(connection: Connection, **given: Any) -> asyncpg.Record
     return await insert(connection, "api_keys", **given)
 
 
+async def insert_session(connection: Connection, **given: Any) -> asyncpg.Record:
+    """A session without a key, and its member where none is named."""
+    if "user_id" not in given:
+        member = await insert_member(connection, org_id=given.get("org_id", "acme"))
+        given["user_id"] = member["user_id"]
+    return await insert(connection, "sessions", **given)
+
+
 async def insert_definition(connection: Connection, **given: Any) -> asyncpg.Record:
     """A flow, in draft and compiled; see `blank_rows.definition_of_kind` for the others."""
     return await insert(connection, "workflow_definitions", **given)
@@ -320,6 +328,7 @@ async def insert_one_of_each(connection: Connection, org_id: str) -> None:
     await insert_seat(connection, request)
     await insert_chain_step(connection, org_id=org_id)
     await insert_api_key(connection, org_id=org_id)
+    await insert_session(connection, org_id=org_id)
     item = await insert_item(connection, org_id=org_id)
     await insert_history(connection, org_id=org_id, request_id=item["request_id"])
     await insert_document_version(connection, org_id=org_id)
@@ -338,6 +347,7 @@ _WITH_PARENTS: Final = {
     "outside_request_history",
     "outside_request_items",
     "outside_requests",
+    "sessions",
     "upload_links",
     "workflow_seats",
 }

@@ -291,6 +291,10 @@ def _rows() -> Mapping[str, list[Row]]:
         "api_keys": [
             of("api_keys", id=id, user_id=PEOPLE[n % len(PEOPLE)], name=TWIN) for n, id in enumerate(ids)
         ],
+        "sessions": [
+            of("sessions", id=id, user_id=PEOPLE[n % len(PEOPLE)], expires_at=NEVER, ends_at=NEVER)
+            for n, id in enumerate(ids)
+        ],
         "workflow_definitions": [
             of(
                 "workflow_definitions",

@@ -22,7 +22,14 @@ UNPROCESSABLE: Final = 422
 
 _CODES: Final[Mapping[int, tuple[str, ...]]] = {
     400: ("BAD_JSON", "BAD_REQUEST", "HOST_REFUSED", "UNKNOWN_VERSION"),
-    401: ("NOT_SIGNED_IN", "TOKEN_REFUSED", "TOKEN_EXPIRED", "TOKEN_NOT_YET_VALID", "API_KEY_REFUSED"),
+    401: (
+        "NOT_SIGNED_IN",
+        "TOKEN_REFUSED",
+        "TOKEN_EXPIRED",
+        "TOKEN_NOT_YET_VALID",
+        "API_KEY_REFUSED",
+        "SESSION_REFUSED",
+    ),
     403: (
         "POLICY_DENIED",
         "SEPARATION_OF_DUTIES",
@@ -30,6 +37,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "RULE_DENIED",
         "SCOPE_MISSING",
         "NOT_A_MEMBER",
+        "ORIGIN_REFUSED",
         "SIGNATURE_MISSING",
         "SIGNATURE_REFUSED",
         "FOUR_EYES_REQUIRED",

@@ -9,6 +9,7 @@ from assent.compiler.source import Source
 from assent.definitions.publish import publish_sources
 from assent.effects.settings import SendingSettings
 from assent.http.app import create_app
+from assent.http.context import DemoPerson
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
 from assent.model.actor import SYSTEM
@@ -76,11 +77,18 @@ async def publish(database: Database, org: str, sources: Sequence[Source]) -> No
         await publish_sources(connection, org, sources, SYSTEM, database.clock.now())
 
 
-def serving(app: App, database: Database, listening: socket, sending: SendingSettings) -> Serving:
+def serving(
+    app: App,
+    database: Database,
+    listening: socket,
+    sending: SendingSettings,
+    demo_people: Sequence[DemoPerson] = (),
+) -> Serving:
     """Return the API and a worker on one socket."""
     settings = HttpSettings()
     worker = worker_of(app, database, sending, Options())
-    return Serving(create_app(app, database, settings), listening, settings, worker)
+    door = create_app(app, database, settings, demo_people=demo_people)
+    return Serving(door, listening, settings, worker)
 
 
 def worker_of(

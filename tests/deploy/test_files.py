@@ -219,7 +219,7 @@ def test_the_wheel_is_built_from_the_files_that_the_image_copies(tmp_path: Path)
 def copy_into(place: Path, source: Path, target: str) -> None:
     """Copy as COPY does: a folder's content into the target, a file into a target that ends with a slash."""
     if source.is_dir():
-        ignored = shutil.ignore_patterns("__pycache__")
+        ignored = shutil.ignore_patterns("__pycache__", "node_modules")
         shutil.copytree(source, place / target, ignore=ignored)
     else:
         (place / target).mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def test_every_requirement_file_of_the_image_is_installed_by_its_hashes() -> Non
         rest for stage in stages().values() for word, rest in stage if word == "RUN" and " -r " in rest
     ]
     files = [line.split(" -r ")[1] for line in installs]
-    assert files == ["requirements/build.txt", "requirements/image.txt"]
+    assert files == ["requirements/build.txt", "requirements/web.txt", "requirements/image.txt"]
     assert [line for line in installs if "--require-hashes" not in line] == []
 
 

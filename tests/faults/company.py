@@ -10,8 +10,11 @@ from assent.approvals.requests import read_request
 from assent.definitions import publish_flow
 from assent.effects.callbacks import Callbacks
 from assent.effects.decision_links import DecisionLink
+from assent.http.routes.sessions import terms_of
 from assent.model.actor import SYSTEM, Actor
 from assent.model.ids import new_id
+from assent.people.api_keys import create_api_key
+from assent.people.sessions import begin_session
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
@@ -70,11 +73,15 @@ async def settle(url: str) -> dict[str, str]:
             letter = await insert_delivery(connection, org_id=ORG, status="dead")
             waived = {"status": "waived", "waived_by": "adam", "satisfied_at": START}
             requirement = await insert(connection, "document_requirements", org_id=ORG, **waived)
+            session = await begin_session(connection, ORG, "fin", START, terms_of(HTTP_SETTINGS))
+            key, _ = await create_api_key(connection, ORG, "fin", "browser", START, scopes=("*",))
         token = Callbacks(CALLBACKS).token(ORG, UUID(parts["asked_id"]), NOW)
         more = {
             "result_letter_id": str(letter["id"]),
             "waived_id": str(requirement["id"]),
             "unused_id": str(new_id(START)),
+            "session_token": session.token,
+            "api_key": key,
         }
         return parts | more | {"callback_token": token}
     finally:

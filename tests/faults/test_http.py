@@ -38,6 +38,8 @@ class HttpCall:
     headers: tuple[tuple[str, str], ...] = ()
     form: bool = False
     """Whether the body is the form of a page."""
+    by_cookie: bool = False
+    """Whether it comes from a browser: with the cookie of a session, or to begin one."""
     repeat_status: int | None = None
     """What the same request gets after it was carried out, where that is no success."""
 
@@ -51,6 +53,13 @@ class HttpCall:
             text = text.replace(f"{{{name}}}", part)
         body = "data" if self.form else "json"
         return {"url": self.path.format(**acme.parts), body: json.loads(text)}
+
+    def headers_in(self, acme: Acme) -> dict[str, str]:
+        """Return what signs the request in, and its own headers."""
+        if not self.by_cookie:
+            return {**bearer(token(NOW, self.user)), **dict(self.headers)}
+        cookie = f"assent={acme.parts['session_token']}"
+        return {"Assent-Client": "web", "Origin": "http://assent", "Cookie": cookie}
 
 
 def _cases() -> list[HttpCall]:
@@ -191,21 +200,34 @@ OF_ACME = (
     ),
 )
 """Acme has what they need; other companies of tests have none of it."""
+OF_SESSIONS = (
+    HttpCall("renew_session_of_caller", "fin", "POST", "/api/session/renew", by_cookie=True),
+    HttpCall("end_session", "fin", "DELETE", "/api/session", by_cookie=True, repeat_status=401),
+)
+SIGNING_IN = HttpCall("create_session", "fin", "POST", "/api/session", {"key": "{api_key}"}, by_cookie=True)
+"""It takes no `Idempotency-Key`: who signs in twice has two sessions."""
 NOT_ONE_TRANSACTION = {"upload_document_version", "hand_in_document", "attach_file_to_entity"}
 """An upload commits the row of its file before the first byte: a crash leaves one such row, which a duty deletes
 (`tests/documents/test_files.py`)."""
-CALLS = [*(each for each in _cases() if each.name not in NOT_ONE_TRANSACTION), CALLBACK, LINK, *OF_ACME]
+CALLS = [
+    *(each for each in _cases() if each.name not in NOT_ONE_TRANSACTION),
+    CALLBACK,
+    LINK,
+    *OF_ACME,
+    *OF_SESSIONS,
+]
 WRITE_NOTHING = {"check_definitions", "preview_mail_of_org"}
 
 
-@pytest.mark.parametrize("key", [None, KEY], ids=["without a key", "under a key"])
-@pytest.mark.parametrize("call", CALLS, ids=str)
+@pytest.mark.parametrize(
+    ("call", "key"), [*((call, key) for call in CALLS for key in (None, KEY)), (SIGNING_IN, None)], ids=str
+)
 async def test_answers_and_tables_agree(
     laboratory: Laboratory, acme: Acme, call: HttpCall, key: str | None
 ) -> None:
     async def send(trial: Trial[httpx.Response]) -> httpx.Response:
         door = create_app(app, trial.database, HTTP_SETTINGS, CALLBACKS, LINKS)
-        headers = {**bearer(token(NOW, call.user)), **dict(call.headers)}
+        headers = call.headers_in(acme)
         headers |= {"Idempotency-Key": key} if key else {}
         # What the application raises is answered with a problem, as a server does.
         transport = httpx.ASGITransport(door, raise_app_exceptions=False)
@@ -278,4 +300,4 @@ def test_every_route_that_writes_is_disturbed() -> None:
         for route in ROUTES
         if not route.methods & {"GET", "HEAD"} and route.name not in WRITE_NOTHING
     }
-    assert writing == {call.name for call in CALLS} | NOT_ONE_TRANSACTION
+    assert writing == {call.name for call in (*CALLS, SIGNING_IN)} | NOT_ONE_TRANSACTION

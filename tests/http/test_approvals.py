@@ -44,9 +44,30 @@ async def test_the_reply_to_a_command_shows_what_a_read_shows(people):
         async with people("fin") as client:
             read = (await client.get(f"/api/approvals/{request_id}")).json()
             instance = (await client.get(f"/api/instances/{read['instance_id']}")).json()
+        of_reader = [read.pop(name) for name in ("answers", "refusal")]
+        assert sum(map(bool, of_reader)) == 1
         assert replied["request"] == read
         assert replied["instance"]["status"] == instance["status"]
     assert (read["status"], read["snapshot_state"], len(read["decisions"])) == ("approved", "submitted", 1)
+
+
+async def test_a_request_says_before_the_decision_what_the_decision_would_say(people):
+    _, request_id = await submitted(people)
+    codes = {}
+    for user in ("alice", "bob", "max", "fin", "fin"):
+        async with people(user) as client:
+            found = (await client.get(f"/api/approvals/{request_id}")).json()
+            decided = await client.post(f"/api/approvals/{request_id}/decide", json={"answer": "approved"})
+        said = found["refusal"]["code"] if found["refusal"] else None
+        assert said == (None if decided.is_success else decided.json()["code"]), user
+        assert ("approved" in found["answers"]) == decided.is_success
+        codes.setdefault(user, []).append(said)
+    assert codes == {
+        "alice": ["SEPARATION_OF_DUTIES"],
+        "bob": ["POLICY_DENIED"],
+        "max": ["POLICY_DENIED"],
+        "fin": [None, "APPROVAL_DECIDED"],
+    }
 
 
 async def test_a_request_shows_exactly_the_version_that_it_asks_about(people):

@@ -42,6 +42,9 @@ AUDITED_ELSEWHERE = {
     "retire_signing_secrets": "tests/http/test_org.py: it retires what was rotated before",
     "post_test_alert": "tests/effects/test_alerts.py: it takes a setting",
     "delete_mail_template_of_org": "tests/store/test_audit_guards.py: it takes a template of the org",
+    "create_session": "tests/http/test_sessions.py: it comes from a page",
+    "renew_session_of_caller": "tests/http/test_sessions.py: it is not, for it comes every ten minutes",
+    "end_session": "tests/http/test_sessions.py: it comes from a page",
     "complete_task": "tests/documents/test_guide.py: it reports what a flow asked for",
 }
 BATCH = {

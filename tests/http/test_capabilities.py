@@ -31,6 +31,7 @@ REASONS = {
     "batch": "many at once, for programs in Python; over HTTP one by one",
     "values": "the row above as values of Python",
     "user": "for the file of a user of the command line",
+    "browser": "for browsers, which sign in by a cookie",
 }
 """Reasons for an empty cell."""
 
@@ -77,6 +78,7 @@ instances | follow | stream_instance | -stream | -stream
 entities | create | create_entity | entities create | entities.mutate
 entities | list | list_entities_of_type | entities list | entities.list
 entities | count | count_entities_of_type | entities count | entities.count
+entities | read the contract | show_entity_contract | entities contract | entities.contract
 entities | list indexes | list_entity_indexes | entities indexes | entities.indexes
 entities | show | show_entity | entities show | entities.get
 entities | change | change_entity | entities change | entities.mutate
@@ -264,6 +266,11 @@ health | probe | healthz | -probe | -probe
 health | readiness | readyz | doctor | -probe
 fleet | list processes | list_nodes_of_fleet | nodes | operations.nodes
 health | metrics | show_metrics | -probe | -probe
+sessions | list the ways to sign in | show_sign_in | -browser | -browser
+sessions | begin | create_session | -browser | -browser
+sessions | show the caller | show_session | -browser | -browser
+sessions | renew | renew_session_of_caller | -browser | -browser
+sessions | end | end_session | -browser | -browser
 profiles | add | -user | profiles add | -user
 profiles | list | -user | profiles list | -user
 profiles | remove | -user | profiles remove | -user

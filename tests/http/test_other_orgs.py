@@ -133,6 +133,12 @@ ALICE = Actor("alice", roles={"clerk"})
 SECRET_OF_OURS = {"value": "kT8vw-2fQ9xL", "hosts": ["erp.example"]}
 
 NOTHING_TO_NAME = {
+    "show_sign_in",
+    "create_session",
+    "show_session",
+    "renew_session_of_caller",
+    "end_session",
+    "show_entity_contract",
     "healthz",
     "readyz",
     "start_flow",
@@ -409,6 +415,8 @@ ASKS_OTHERWISE = {
     "download_by_link": 404,
     "show_asked_uploads": 404,
     "hand_in_document": 404,
+    "show_sign_in": 200,
+    "create_session": 403,  # it has to come from a page of the server
 }
 
 
@@ -445,6 +453,7 @@ def test_a_route_that_names_something_is_tried_with_it():
             "keep_approval_chain",
             "put_secret_of_org",
             "save_rule_of_org",
+            "save_schedule_of_org",
             "save_filter_of_caller",
             "save_rejection_code",
             "list_evaluations_of_rule",

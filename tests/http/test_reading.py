@@ -13,7 +13,7 @@ import pytest
 
 import assent.http
 from assent.bodies.instances import (
-    ApprovalBody,
+    ApprovalToDecideBody,
     Descriptor,
     DiffBody,
     EntityBody,
@@ -536,7 +536,10 @@ def python_reads(acme, ids):
         "list_instances_of_org": (inst.list(), InstanceSummary.of),
         "show_instance": (inst.get(instance_id), Descriptor.of_details),
         "list_instance_steps": (inst.history(instance_id), TimelineStep.of),
-        "show_approval": (asked.get(UUID(ids["request_id"])), ApprovalBody.of_details),
+        "show_approval": (
+            asked.get(UUID(ids["request_id"]), with_answers=True),
+            ApprovalToDecideBody.of_details,
+        ),
         "show_inbox": (asked.inbox(), InboxItemBody.of),
         "count_inbox_of_caller": (asked.count_inbox(), InboxCountsBody.of),
         "show_form": (acme.forms.get(UUID(ids["step_id"])), FormBody.of),

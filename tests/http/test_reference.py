@@ -18,7 +18,7 @@ def browser(**settings):
 
 
 async def test_it_is_what_somebody_sees_who_opens_the_address():
-    async with browser() as client:
+    async with browser(web="off") as client:
         page = await client.get("/")
     assert (page.status_code, page.url.path) == (200, "/docs")
 
@@ -41,7 +41,7 @@ async def test_there_is_none_where_it_is_turned_off():
 async def test_mounted_under_a_path_it_finds_its_files_and_its_document():
     """FINDINGS: a new user's trial, B13."""
     outer = FastAPI()
-    outer.mount("/assent", bare_app(SETTINGS))
+    outer.mount("/assent", bare_app(SETTINGS.replace(web="off")))
     transport = httpx.ASGITransport(outer)
     async with httpx.AsyncClient(
         transport=transport, base_url="http://shop", follow_redirects=True

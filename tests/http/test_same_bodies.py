@@ -93,7 +93,7 @@ BY_COMMAND = {
         "attachments erase",
     ),
     *("comments add", "questions show", "questions ask", "questions answer"),
-    *("entities diff", "entities count", "entities indexes"),
+    *("entities diff", "entities count", "entities indexes", "entities contract"),
     *("tasks submit", "tasks show", "tasks cancel", "tasks retry"),
     *("tasks complete", "tasks fail", "tasks log", "tasks tree", "tasks submit-batch"),
     *("resources show",),
@@ -391,6 +391,9 @@ async def test_an_entity_is_the_same_after_every_command(world: BothDoors) -> No
     assert counted["count"] == len(listed["items"]) > 0
     indexes = await desk.json("entities", "indexes", "expense", user="alice")
     assert indexes == await world.http("alice", "GET", "/api/entities/expense/indexes")
+    contract = await desk.json("entities", "contract", "expense", user="alice")
+    assert contract == await world.http("alice", "GET", "/api/entities/expense/contract")
+    assert [field["name"] for field in contract["fields"]] == ["title", "total", "note", "posted_at"]
     data = [word for name, value in INVOICE_DATA.items() for word in ("-d", f"{name}={json.dumps(value)}")]
     ids = [(await desk.json("entities", "create", "invoice", *data, user="alice"))["id"] for _ in range(2)]
     by_cli = await desk.json("entities", "transition", "invoice", ids[0], "submit", user="alice")
@@ -547,7 +550,10 @@ async def test_an_approval_is_the_same_after_every_command(world: BothDoors) -> 
         command, *rest = words
         user = "carol" if command == "decide" else "bob"
         done = await world.desk.json("approvals", command, request_id, *rest, user=user)
-        assert done == {"request": await world.http("bob", "GET", path), "instance": await world.started()}
+        shown = await world.http("bob", "GET", path)
+        of_reader = {name: shown.pop(name) for name in ("answers", "refusal")}
+        assert bool(of_reader["answers"]) != bool(of_reader["refusal"])
+        assert done == {"request": shown, "instance": await world.started()}
 
 
 async def test_an_attachment_is_the_same_after_every_command(

@@ -23,8 +23,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from playwright.async_api import expect
 
 import assent
+from tests.browser.chromium import chromium
 
 pytestmark = pytest.mark.long
 
@@ -239,7 +241,7 @@ def test_the_installed_command_serves_from_the_embedded_server(
     assert server.returncode == 0
 
 
-def test_the_readme_opens_with_an_install_and_a_command_that_work(
+async def test_the_readme_opens_with_an_install_and_a_command_that_work(
     full_environment: Environment, run_dir: Path
 ) -> None:
     install, command, *_ = (ROOT / "README.md").read_text(encoding="utf-8").partition("```\n")[2].splitlines()
@@ -250,7 +252,12 @@ def test_the_readme_opens_with_an_install_and_a_command_that_work(
     with full_environment.running(*arguments, **variables) as demo:
         assert demo.stdout is not None
         said = list(takewhile(lambda line: "Ctrl-C ends it" not in line, demo.stdout))
-        assert any("http://127.0.0.1:" in line for line in said), said
+        (link,) = [line.split()[-1] for line in said if line.startswith("In the browser")]
+        async with chromium() as browser:
+            page = await browser.new_page()
+            await page.goto(link)
+            await page.get_by_role("button", name="Finley").click()
+            await expect(page.get_by_role("option").first).to_be_visible()
     assert demo.returncode == 0
 
 
@@ -285,7 +292,7 @@ def test_every_declared_dependency_is_locked_in_a_version_that_it_allows(name: s
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["build", "docs"])
+@pytest.mark.parametrize("name", ["build", "docs", "web"])
 def test_the_tools_of_a_group_are_locked_in_versions_that_it_allows(name: str) -> None:
     locked = locked_versions(name)
     tools = [Requirement(text) for text in PROJECT["dependency-groups"][name]]

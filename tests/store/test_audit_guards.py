@@ -9,13 +9,14 @@ import pytest
 from tests.blank_rows import row
 from tests.plain_sql import NOT_BY_THE_DOOR, PRIVILEGE, acting_for, refused
 from tests.postgres import START
-from tests.rows import insert, insert_api_key, insert_chain_step
+from tests.rows import insert, insert_api_key, insert_chain_step, insert_session
 
 ADMINISTERED: dict[str, Any] = {
     "orgs": ("org", "org_id", {"settings": {"limit": 5}}),
     "members": ("member", "user_id", {"roles": ["clerk"]}),
     "role_capabilities": ("role", "role", {"capability": "invoice:read"}),
     "api_keys": ("api_key", "id", {"scopes": ["audit:read"]}),
+    "sessions": ("session", "id", {"revoked_at": START}),
     "event_sources": ("event_source", "name", {"key_prefix": "other:"}),
     "effect_secrets": ("effect_secret", "id", {"retired_at": START}),
     "named_secrets": ("secret", "name", {"hosts": ["other.example"]}),
@@ -32,7 +33,7 @@ ADMINISTERED: dict[str, Any] = {
 """Table → the subject's kind, the column that names it, and something of it that changes."""
 
 NAMES = {"role_capabilities": ("give", "take"), "workflow_definitions": ("create", "discard")}
-CHANGES = {"approval_delegations": "revoke", "approval_chains": "deactivate"}
+CHANGES = {"approval_delegations": "revoke", "sessions": "revoke", "approval_chains": "deactivate"}
 
 ANN = {
     "actor_id": "ann",
@@ -44,7 +45,7 @@ ANN = {
     "trace_id": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 }
 
-SECRETS = ("key_hash", "secret", "former_secret", "value")
+SECRETS = ("key_hash", "token_hash", "secret", "former_secret", "value")
 
 
 async def acting(connection, who=ANN):
@@ -57,7 +58,7 @@ async def log(connection):
 
 
 async def made(connection, table):
-    ways = {"api_keys": insert_api_key, "approval_chain_steps": insert_chain_step}
+    ways = {"api_keys": insert_api_key, "sessions": insert_session, "approval_chain_steps": insert_chain_step}
     if table in ways:
         return await ways[table](connection)
     return await insert(connection, table)

@@ -33,6 +33,7 @@ from tests.rows import (
     insert_one_of_each,
     insert_outside_request,
     insert_request,
+    insert_session,
     insert_step,
     insert_upload_link,
     insert_version_with_file,
@@ -256,6 +257,9 @@ CHECKS = [
     ("capability_is_a_path", insert_capability, {"capability": "invoice create"}),
     ("api_key_is_kept_as_sha256", insert_api_key, {"key_hash": "secret in plain text"}),
     ("api_key_is_kept_as_sha256", insert_api_key, {"key_hash": "A" * 64}),
+    ("session_token_is_kept_as_sha256", insert_session, {"token_hash": "the token itself"}),
+    ("session_previous_token_is_kept_as_sha256", insert_session, {"previous_hash": "the token itself"}),
+    ("session_expires_by_its_end", insert_session, {"ends_at": START}),
     ("api_key_is_not_its_own_parent", insert_api_key, {"id": NOBODY, "parent_id": NOBODY}),
     ("entity_version_counts_from_one", insert_entity, {"version": 0}),
     ("numbers_count_from_one", insert_counter, {"last_number": 0}),
@@ -524,6 +528,8 @@ FOREIGN_KEYS = [
     ("question_is_of_an_approval_request", insert_comment, QUESTION),
     ("manager_is_a_member", insert_member, {"manager_id": "nobody"}),
     ("api_key_belongs_to_a_member", insert_api_key, {"user_id": "nobody"}),
+    ("session_belongs_to_a_member", insert_session, {"user_id": "nobody"}),
+    ("session_was_begun_by_a_key_of_the_org", insert_session, {"key_id": NOBODY}),
     ("api_key_was_made_by_a_key_of_the_org", insert_api_key, {"parent_id": NOBODY}),
     ("amendment_is_of_an_entity", insert_entity, {"amended_from_id": NOBODY}),
     ("version_is_of_an_entity", insert_entity, {"from_version": 1, "version": 2}),
@@ -556,6 +562,7 @@ async def insert_stand_in(connection, **given):
 
 
 UNIQUES = [
+    ("session_token_is_unique", insert_session, ["token_hash"]),
     ("api_key_hash_is_unique", insert_api_key, ["key_hash"]),
     ("entity_version_id_is_unique", insert_entity, ["version_id"]),
     ("definition_version_is_unique", insert_definition, ["definition_kind", "key", "version"]),

@@ -9,6 +9,7 @@ TRIGGERS = {
     "members_are_audited": AUDITED,
     "roles_are_audited": AUDITED,
     "api_keys_are_audited": AUDITED,
+    "sessions_are_audited": AUDITED,
     "event_sources_are_audited": AUDITED,
     "schedules_are_audited": AUDITED,
     "versions_emit_events": "test_completions.test_version_of_a_document_emits_one_event_where_it_is_watched",

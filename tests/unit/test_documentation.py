@@ -16,6 +16,7 @@ PAGES = sorted(
             path
             for folder in ("docs", "src", "tests", "bench", "examples")
             for path in (ROOT / folder).rglob("*.md")
+            if "node_modules" not in path.parts
         ),
     ]
 )
@@ -23,7 +24,7 @@ TEXTS = sorted(
     path
     for folder in ("src", "docs", "tests", "bench", "examples")
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in {".py", ".sql", ".md", ".yaml", ".lark"}
+    if path.suffix in {".py", ".sql", ".md", ".yaml", ".lark"} and "node_modules" not in path.parts
 )
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

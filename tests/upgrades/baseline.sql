@@ -358,7 +358,7 @@ BEGIN
 END
 $$;
 -- file: 30_people.sql
--- Orgs and their people: members, what roles may do, API keys, and delegations.
+-- Orgs and their people: members, what roles may do, API keys, sessions of browsers, and delegations.
 
 -- No other table has a foreign key to orgs: each insert would share-lock the one row that all of an org's traffic
 -- has in common.
@@ -510,6 +510,40 @@ CREATE TRIGGER api_keys_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.a
 SELECT assent.guard_by_org('assent.api_keys');
 -- What a key may do never changes: it is revoked, and another one made.
 GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.api_keys TO assent_engine;
+
+-- The browsers in which members are signed in, by a cookie; only hashes of its token are kept. A session that an API key began has
+-- the scopes and the partition of the key and ends with it; one without a key was begun by the demo. A renewal replaces the token.
+CREATE TABLE assent.sessions (
+  org_id        text        NOT NULL,
+  id            uuid        NOT NULL,
+  user_id       text        NOT NULL,
+  key_id        uuid,                            -- the API key that began it; null: chosen in the demo
+  token_hash    text        NOT NULL,
+  previous_hash text,                            -- of the token before the last renewal, for requests that were on their way
+  created_at    timestamptz NOT NULL DEFAULT assent.now(),
+  renewed_at    timestamptz NOT NULL DEFAULT assent.now(),
+  expires_at    timestamptz NOT NULL,            -- unless it is renewed
+  ends_at       timestamptz NOT NULL,            -- for good
+  revoked_at    timestamptz,
+  CONSTRAINT sessions_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT session_belongs_to_a_member FOREIGN KEY (org_id, user_id) REFERENCES assent.members (org_id, user_id),
+  CONSTRAINT session_was_begun_by_a_key_of_the_org FOREIGN KEY (org_id, key_id) REFERENCES assent.api_keys (org_id, id),
+  CONSTRAINT session_token_is_kept_as_sha256 CHECK (token_hash ~ '^[0-9a-f]{64}$'),
+  CONSTRAINT session_previous_token_is_kept_as_sha256 CHECK (previous_hash ~ '^[0-9a-f]{64}$'),
+  CONSTRAINT session_expires_by_its_end CHECK (expires_at <= ends_at),
+  CONSTRAINT session_token_is_unique UNIQUE (org_id, token_hash)
+);
+-- A request knows the token before it knows the org.
+CREATE INDEX sessions_by_token ON assent.sessions (token_hash) WHERE revoked_at IS NULL;
+CREATE INDEX sessions_by_previous_token ON assent.sessions (previous_hash) WHERE revoked_at IS NULL;
+CREATE INDEX sessions_by_member ON assent.sessions (org_id, user_id);
+CREATE INDEX sessions_by_key ON assent.sessions (org_id, key_id) WHERE key_id IS NOT NULL;
+-- Not by its renewals, which are every few minutes.
+CREATE TRIGGER sessions_are_audited AFTER INSERT OR DELETE OR UPDATE OF revoked_at ON assent.sessions FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('session', 'create', 'delete', 'id', 'user_id key_id', 'revoked_at');
+SELECT assent.guard_by_org('assent.sessions');
+GRANT SELECT, INSERT, UPDATE (token_hash, previous_hash, renewed_at, expires_at, revoked_at), DELETE
+  ON assent.sessions TO assent_engine;
 
 -- Delegations: to_user may decide for from_user, from and until a time, for some entity types and workflows or for all.
 CREATE TABLE assent.approval_delegations (

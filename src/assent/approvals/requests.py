@@ -5,7 +5,7 @@ for each decision, with the version that it was about.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -27,6 +27,7 @@ from assent.model.approval import (
 )
 from assent.model.canonical import canonical_hash
 from assent.model.ids import RequestKey
+from assent.model.mutation import Rejection
 from assent.model.values import plain_decimal
 from assent.store.connection import Connection, put
 from assent.store.queries import load_queries
@@ -76,6 +77,10 @@ class ApprovalDetails:
     request: ApprovalRequest
     snapshot: Mapping[str, Any] | None
     state: str | None
+    answers: Sequence[str] = field(default=(), compare=False)
+    """Where a reader asked for it: the answers that they may give now."""
+    refusal: Rejection | None = field(default=None, compare=False)
+    """Why they may not approve it now, if they may not."""
 
 
 async def load_requests(

@@ -10,7 +10,8 @@ from pydantic import Field
 from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data, Page, ResponseModel
 from assent.bodies.problems import FieldProblem
-from assent.model.contract import EditWindow
+from assent.compiler.approvals import shown_in_inbox
+from assent.model.contract import Contract, EditWindow
 from assent.model.mutation import without_attachments
 from assent.people.inbox import Bucket, InboxKind
 from assent.runtime.readers import InstanceDetails, WaitingPlace
@@ -280,6 +281,31 @@ class ApprovalBody(ResponseModel):
         return found.model_copy(update=about)
 
 
+class RefusalBody(ResponseModel):
+    """Why a command would be refused."""
+
+    code: str = Field(examples=["SEPARATION_OF_DUTIES"])
+    message: str = Field(examples=["ann had a part in what is to be approved"])
+    hint: str | None = None
+
+
+class ApprovalToDecideBody(ApprovalBody):
+    """A request with what the caller may answer now."""
+
+    answers: list[str] = Field(
+        description="The answers that the caller may give now.",
+        examples=[["abstained", "approved", "rejected"]],
+    )
+    refusal: RefusalBody | None = Field(description="Why the caller may not approve it now, if they may not.")
+
+    @classmethod
+    def of_details(cls, details: ApprovalDetails) -> "ApprovalToDecideBody":
+        """Return the body of a request that was read with its answers."""
+        refusal = RefusalBody.of(details.refusal) if details.refusal is not None else None
+        found = ApprovalBody.of_details(details).model_dump()
+        return cls(**found, answers=list(details.answers), refusal=refusal)
+
+
 class DecidedBody(ResponseModel):
     """A request after a command, and its instance."""
 
@@ -377,6 +403,94 @@ class EntityCountsBody(ResponseModel):
     count: int
     more: bool = Field(description="Whether there are, or may be, more than the count says.")
     states: list[StateCountBody]
+
+
+class ContractFieldBody(ResponseModel):
+    """A field of an entity type."""
+
+    name: str = Field(examples=["grand_total"])
+    label: str | None = Field(examples=["Total"])
+    type: str = Field(examples=["money"])
+    required: bool
+    system: bool = Field(description="Whether only the workflow writes it.")
+    values: list[str] | None = Field(description="The choices of an enum.")
+    to: str | None = Field(description="The entity type that a reference leads to.")
+    currency: str | None = Field(
+        description="Of money: a code, or the field that has it.", examples=["currency"]
+    )
+
+
+class ContractStateBody(ResponseModel):
+    """A state of the lifecycle of an entity type."""
+
+    name: str = Field(examples=["draft"])
+    label: str | None
+    edit: EditWindow = Field(description="The effect of an edit in this state.")
+
+
+class ContractTransitionBody(ResponseModel):
+    """A transition of the lifecycle of an entity type."""
+
+    name: str = Field(examples=["approve"])
+    label: str | None
+    from_states: list[str] = Field(examples=[["submitted"]])
+    to: str = Field(examples=["active"])
+    approval: Literal["required", "none"]
+    on_reject: str | None = Field(examples=["draft"])
+
+
+class ContractBody(ResponseModel):
+    """What people need to read the entities of a type: their fields and their lifecycle."""
+
+    entity_type: str = Field(examples=["invoice"])
+    version: int
+    label: str | None = Field(examples=["Supplier invoice"])
+    title: str | None = Field(description="The field that names an entity in lists.", examples=["number"])
+    figure: str | None = Field(description="The field with its figure in lists.", examples=["grand_total"])
+    fields: list[ContractFieldBody]
+    initial: str = Field(description="The state in which an entity begins.", examples=["draft"])
+    states: list[ContractStateBody]
+    transitions: list[ContractTransitionBody]
+
+    @classmethod
+    def of_contract(cls, contract: Contract) -> "ContractBody":
+        """Return the body of a contract."""
+        life, shown = contract.lifecycle, shown_in_inbox(contract)
+        fields = [
+            {
+                **spec.model_dump(include=set(ContractFieldBody.model_fields)),
+                "name": name,
+                "type": spec.type.value,
+            }
+            for name, spec in contract.fields.items()
+        ]
+        states = [
+            {"name": name, "label": spec.label, "edit": spec.edit} for name, spec in life.states.items()
+        ]
+        transitions = [
+            {
+                "name": name,
+                "label": spec.label,
+                "from_states": list(spec.from_),
+                "to": spec.to,
+                "approval": spec.approval,
+                "on_reject": spec.on_reject,
+            }
+            for name, spec in life.transitions.items()
+        ]
+        return cls.model_validate(
+            {
+                "entity_type": contract.contract,
+                "version": contract.version,
+                "label": contract.label,
+                "title": shown.get("title"),
+                "figure": shown.get("figure"),
+                "fields": fields,
+                "initial": life.initial,
+                "states": states,
+                "transitions": transitions,
+            }
+        )
 
 
 class IndexBody(ResponseModel):

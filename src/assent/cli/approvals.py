@@ -11,7 +11,7 @@ from assent.cli.remote import Server, get, given, post
 from assent.cli.session import ActorOptions, ActorSession, act, after_the_command, by_member, if_readable
 
 if TYPE_CHECKING:
-    from assent.bodies.instances import ApprovalBody, DecidedBody
+    from assent.bodies.instances import ApprovalBody, ApprovalToDecideBody, DecidedBody
     from assent.runtime import InstanceView
 
 
@@ -48,8 +48,12 @@ def show(who: ActorOptions, request: RequestArgument) -> None:
     from assent.cli.instance_page import print_request
     from assent.cli.output import print_body
 
-    async def work(session: ActorSession) -> "ApprovalBody":
-        return await _read(session, await find_request_id(session, request))
+    async def work(session: ActorSession) -> "ApprovalToDecideBody":
+        from assent.bodies.instances import ApprovalToDecideBody
+
+        request_id = await find_request_id(session, request)
+        details = await session.commands.approvals.get(request_id, with_answers=True)
+        return ApprovalToDecideBody.of_details(details)
 
     found = act(who, lambda server: server.ask(get("approvals", request)), work)
     if who.json:

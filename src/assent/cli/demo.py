@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from socket import socket
 
+    from assent.http.context import DemoPerson
     from assent.store.database import Database
 
 DEMO_FOLDER = Path(".assent/demo")
@@ -98,12 +99,24 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
             keys = await change_keys(database, data_dir)
         # Northwind's mails are written to the log: there are no mailboxes.
         sending = SendingSettings.defaults(EffectSettings.defaults(log=frozenset(CHANNELS)))
-        service = serving(app, database, listening, sending)
         host, port = listening.getsockname()[:2]
+        service = serving(app, database, listening, sending, _people(host))
         with stopping_on_signals(lambda _: service.stop()):
             await welcome(database, screen, f"http://{host}:{port}", keys)
             await service.run()
     screen.print("[dim]Closed.[/]")
+
+
+def _people(host: str) -> "list[DemoPerson]":
+    """Return the people that visitors may sign in as; none where other machines reach the demo."""
+    from ipaddress import ip_address
+
+    from assent.demo.company import ORG, PEOPLE
+    from assent.http.context import DemoPerson
+
+    if not ip_address(host).is_loopback:
+        return []
+    return [DemoPerson(ORG, user, name) for user, (name, _, _) in PEOPLE.items()]
 
 
 async def _found(database: "Database", screen: Console) -> None:

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assent.bodies.body import Page
-    from assent.bodies.instances import DiffBody, EntityBody, EntityCountsBody, IndexBody, TransitionBody
+    from assent.bodies.instances import (
+        ContractBody,
+        DiffBody,
+        EntityBody,
+        EntityCountsBody,
+        IndexBody,
+        TransitionBody,
+    )
     from assent.cli.remote import ServerCall
     from assent.model.mutation import Entity, Mutation
     from assent.runtime import InstanceView
@@ -214,6 +221,31 @@ def count(  # noqa: PLR0913, PLR0917
 
 def _number(count: int, more: bool) -> str:
     return f"{count:,}{'+' if more else ''}"
+
+
+@app.command()
+@by_member
+def contract(who: ActorOptions, entity_type: TypeArgument) -> None:
+    """Show the fields, the states and the transitions of an entity type."""
+    from assent.cli.output import console, print_body, print_table, safe, table
+
+    async def work(session: ActorSession) -> "ContractBody":
+        from assent.bodies.instances import ContractBody
+
+        _require_type(session, entity_type)
+        return ContractBody.of_contract(await session.commands.entities.contract(entity_type))
+
+    found = act(who, get("entities", entity_type, "contract"), work)
+    if who.json:
+        print_body(found)
+        return
+    label = f"{safe(found.label)}, " if found.label else ""
+    console().print(f"{label}version {found.version}, begins as {safe(found.initial)}")
+    fields = [[one.name, one.type, "required" if one.required else None, one.label] for one in found.fields]
+    print_table(table(("field", "type", "", "label"), fields))
+    print_table(table(("state", "edit"), [[one.name, one.edit.replace("_", " ")] for one in found.states]))
+    moves = [[one.name, ", ".join(one.from_states), one.to, one.approval] for one in found.transitions]
+    print_table(table(("transition", "from", "to", "approval"), moves))
 
 
 @app.command()

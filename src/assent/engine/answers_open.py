@@ -41,8 +41,12 @@ def _answers(node: PlannedNode) -> set[str]:
     return {"approved", "rejected", "abstained", *node.node.config.get("outcomes", ())}
 
 
-def _would_be_taken(run: Run, event: str, actor: Actor, step: str | None) -> bool:
-    """Return whether the engine would accept the answer; problems of an empty form do not count."""
+def refusal_of(run: Run, event: str, actor: Actor, step: str | None) -> Rejection | None:
+    """Return why the engine would refuse an answer; None if it would not. Problems of an empty form do not count."""
     trial = Run(run.plan, deepcopy(run.instance), run.world.copy(), actor=actor)
     outcome = apply_input(trial, Advance(new_id(run.world.now), actor, event, {}, step))
-    return not isinstance(outcome, Rejection) or bool(outcome.problems)
+    return outcome if isinstance(outcome, Rejection) and not outcome.problems else None
+
+
+def _would_be_taken(run: Run, event: str, actor: Actor, step: str | None) -> bool:
+    return refusal_of(run, event, actor, step) is None

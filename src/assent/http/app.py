@@ -12,10 +12,10 @@ from fastapi.routing import APIRoute
 
 from assent.app import App
 from assent.effects.settings import CallbackSettings, DecisionLinkSettings
-from assent.http.context import Services, Transaction
+from assent.http.context import DemoPerson, Services, Transaction
 from assent.http.errors import handle_errors
 from assent.http.middleware import ANY, AccessLog, AllowedHosts, LimitsMiddleware, TracingMiddleware
-from assent.http.openapi import add_document, add_reference, document_of
+from assent.http.openapi import add_document, add_reference, document_of, go_to_reference
 from assent.http.replies import REPLAYED
 from assent.http.routes import (
     approvals,
@@ -50,6 +50,7 @@ from assent.http.routes import (
     schedules,
     secrets,
     services,
+    sessions,
     streams,
     tasks,
     templates,
@@ -59,12 +60,14 @@ from assent.http.routes import (
 from assent.http.routes.readable import ReadObject, show_again
 from assent.http.routing import Route
 from assent.http.settings import HttpSettings
+from assent.http.web import add_web, is_built
 from assent.runtime.rights import may_read_definitions
 from assent.store.database import Database
 from assent.telemetry.configure import use_metrics
 
 ROUTERS: Final[Sequence[APIRouter]] = (
     health.router,
+    sessions.router,
     instances.router,
     instances.control,
     entities.router,
@@ -160,12 +163,13 @@ Lists have pages: `next` of one is `cursor` of the next. A command with an `Idem
 """
 
 
-def create_app(
+def create_app(  # noqa: PLR0913, PLR0917
     app: App,
     database: Database,
     settings: HttpSettings | None = None,
     callbacks: CallbackSettings | None = None,
     links: DecisionLinkSettings | None = None,
+    demo_people: Sequence[DemoPerson] = (),
 ) -> FastAPI:
     """Return the HTTP application on an open database, which the caller closes."""
     settings = settings or HttpSettings()
@@ -173,7 +177,9 @@ def create_app(
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)
-    door.state.services = Services(app, database, settings, callbacks, partial(show_again, READERS), links)
+    door.state.services = Services(
+        app, database, settings, callbacks, partial(show_again, READERS), links, demo_people
+    )
     return door
 
 
@@ -190,13 +196,18 @@ def bare_app(settings: HttpSettings) -> FastAPI:
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
     )
-    for router in ROUTERS:
+    routers = (*ROUTERS, aliases())
+    for router in routers:
         door.include_router(router)
-    door.include_router(aliases())
     add_document(door)
     if settings.docs == "on":
         add_reference(door)
     handle_errors(door)
+    if settings.web == "on" and is_built():
+        paths = (route.path for router in routers for route in router.routes if isinstance(route, APIRoute))
+        add_web(door, (*paths, "/docs", "/openapi.json"))
+    elif settings.docs == "on":
+        go_to_reference(door)
     if settings.cors_origins:
         door.add_middleware(
             CORSMiddleware,

@@ -1,6 +1,6 @@
 """What a handler works with: the services of the server, the context of a request, and a transaction of its caller."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +35,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class DemoPerson:
+    """A person that visitors of the demo may sign in as."""
+
+    org_id: str
+    user_id: str
+    name: str
+
+
 class Services:
     """What all requests of a server share."""
 
@@ -46,7 +55,9 @@ class Services:
         callbacks: CallbackSettings,
         show_again: "ShowAgain",
         links: DecisionLinkSettings | None = None,
+        demo_people: Sequence[DemoPerson] = (),
     ) -> None:
+        self.demo_people = demo_people
         self.app = app
         self.show_again = show_again
         self.database = database

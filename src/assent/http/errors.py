@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from assent.http.context import services_of
 from assent.http.problems import RefusedByHttp, problem_reply, summary_of
 from assent.http.refusals import note_command
+from assent.http.web import page_for
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import PROBLEMS_MAX, Problem
 from assent.refusals import rejection_from
@@ -81,6 +82,8 @@ def _field_problem(found: Mapping[str, Any]) -> Problem:
 
 
 async def _http(request: Request, error: Any) -> Response:
+    if error.status_code == 404 and (page := page_for(request)) is not None:
+        return page
     code = _OF_HTTP.get(error.status_code, "REFUSED")
     rejection = Rejection(code, str(error.detail))
     return _problem(request, rejection, status=error.status_code, headers=error.headers)

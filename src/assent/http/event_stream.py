@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from assent.http.auth.callers import Caller
+from assent.http.auth.cookies import credentials_of
 from assent.http.changes import AWAY, Topic, Watched
 from assent.http.context import RequestContext, Transaction
 from assent.model.mutation import Refused
@@ -122,9 +123,7 @@ class EventStream(Response):
     async def _allowed_state(self) -> StreamState | None:
         """Return the current state; None if the caller may no longer read it: rights, tokens and keys can end."""
         request, services = self._context.request, self._context.services
-        caller = await services.sign_in.caller(
-            request.headers.get("authorization"), self._context.caller.place
-        )
+        caller = await services.sign_in.caller(credentials_of(request), self._context.caller.place)
         if not isinstance(caller, Caller) or caller.may_use(self._scope) is not None:
             return None
         try:

@@ -37,7 +37,7 @@ _OF_PAGES: Final = [
 
 
 class LimitsMiddleware:
-    """Refuses bodies above a size, by their header and by their bytes, and forbids caching of replies.
+    """Refuses bodies above a size, by their header and by their bytes, and forbids caching where nothing allows it.
 
     Files are left to their routes, which read them after the sign-in and up to a limit of their own.
     """
@@ -104,10 +104,10 @@ def _uncached(send: Send) -> Send:
     async def uncached(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = list(message.get("headers", []))
-            if _is_page(headers):
-                named = {name.lower() for name, _ in headers}
-                headers += [(name, value) for name, value in _OF_PAGES if name not in named]
-            message = {**message, "headers": [*headers, *_HEADERS]}
+            named = {name.lower() for name, _ in headers}
+            added = [*_OF_PAGES, *_HEADERS] if _is_page(headers) else _HEADERS
+            headers += [(name, value) for name, value in added if name not in named]
+            message = {**message, "headers": headers}
         await send(message)
 
     return uncached

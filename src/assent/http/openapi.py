@@ -43,20 +43,20 @@ def add_document(door: FastAPI) -> None:
     making = asyncio.Lock()
     made: dict[str, bytes] = {}
 
-    def make(root_path: str) -> bytes:
-        servers = {"servers": [{"url": root_path}]} if root_path else {}
+    def make(path: str) -> bytes:
+        servers = {"servers": [{"url": path}]} if path else {}
         return orjson.dumps(door.openapi() | servers)
 
     @door.get("/openapi.json", include_in_schema=False)
     async def show_document(request: Request) -> Response:
-        root_path = _root_path(request)
+        path = root_path(request)
         async with making:
-            if root_path not in made:
-                made[root_path] = await asyncio.to_thread(make, root_path)
-        return Response(made[root_path], media_type=JSON)
+            if path not in made:
+                made[path] = await asyncio.to_thread(make, path)
+        return Response(made[path], media_type=JSON)
 
 
-def _root_path(request: Request) -> str:
+def root_path(request: Request) -> str:
     """Return the path under which an application has mounted the API; empty for none."""
     found: str = request.scope.get("root_path", "")
     return found.rstrip("/")
@@ -90,11 +90,15 @@ def add_reference(door: FastAPI) -> None:
     async def show_reference() -> HTMLResponse:
         return page
 
-    @door.get("/", include_in_schema=False)
-    async def go_to_reference(request: Request) -> RedirectResponse:
-        return RedirectResponse(f"{_root_path(request)}/docs")
-
     door.mount(f"/{_FILES}", StaticFiles(packages=[("fastapi_swagger", "resources")]))
+
+
+def go_to_reference(door: FastAPI) -> None:
+    """Lead from `/` to `/docs`, where there are no pages for people."""
+
+    @door.get("/", include_in_schema=False)
+    async def redirect(request: Request) -> RedirectResponse:
+        return RedirectResponse(f"{root_path(request)}/docs")
 
 
 def document_of(door: FastAPI) -> dict[str, Any]:

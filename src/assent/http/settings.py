@@ -53,6 +53,11 @@ class HttpSettings(EnvironmentSettings):
     key_days_max_by_token: int = number(0, 0, 3_650)
     """The longest life of an API key that was made by token, in days; zero means no longer than the token."""
 
+    session_idle_minutes: int = number(60, 5, 10_080)
+    """How long a session of a browser lasts without being renewed; its pages renew it while they are open."""
+    session_hours_max: int = number(12, 1, 8_760)
+    """The longest life of a session."""
+
     request_bytes_max: int = number(2_097_152, 1_024, 268_435_456)
     """The size of a request with a document: entities, definitions, forms, tasks, events, results."""
     small_request_bytes_max: int = number(65_536, 1_024, 268_435_456)
@@ -78,6 +83,8 @@ class HttpSettings(EnvironmentSettings):
     """The readers of `/metrics`, which counts all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
     docs: OnOff = "on"
     """Whether `/docs` exists: `on` or `off`. It shows no more than `/openapi.json`."""
+    web: OnOff = "on"
+    """Whether the pages for people exist, under `/`: `on` or `off`."""
     cors_origins: Texts = ()
     """The origins of pages that may call from a browser, separated by commas; none by default."""
     trusted_proxies: Texts = ()

@@ -204,6 +204,7 @@ async def change_member(  # noqa: PLR0913, PLR0917
         row = await connection.fetchrow(_SQL.update_member, org_id, user_id, *given, now)
         if found.active and not changed.active:
             await connection.execute(_SQL.revoke_keys_of_member, org_id, user_id, now)
+            await connection.execute(_SQL.revoke_sessions_of_member, org_id, user_id, now)
     return _found(row, user_id)
 
 

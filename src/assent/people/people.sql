@@ -313,6 +313,40 @@ SELECT k.org_id, k.id, k.user_id, k.scopes, k.expires_at, k.partition_id, k.crea
   FROM assent.api_keys k JOIN assent.members m ON m.org_id = k.org_id AND m.user_id = k.user_id
  WHERE k.key_hash = $1 AND k.revoked_at IS NULL;
 
+-- name: insert_session
+-- Inserts a session of an active member, and deletes a few sessions of the member that ended a day ago.
+WITH forgotten AS (
+  DELETE FROM assent.sessions WHERE org_id = $1 AND user_id = $3 AND ends_at < $6::timestamptz - interval '1 day'
+)
+INSERT INTO assent.sessions (org_id, id, user_id, key_id, token_hash, created_at, renewed_at, expires_at, ends_at)
+SELECT $1, $2, $3, $4, $5, $6, $6, $7, $8 FROM assent.members WHERE org_id = $1 AND user_id = $3 AND active
+RETURNING id;
+
+-- name: find_session
+-- The session with this token, in any org, and its member: a request knows the token before it knows the org. The token before
+-- the last renewal is valid for requests that were on their way, since $3.
+SELECT s.org_id, s.id, s.user_id, s.key_id, s.expires_at, k.scopes, k.partition_id, k.created_by, m.active, m.kind, m.roles,
+       ARRAY(SELECT DISTINCT c.capability FROM assent.role_capabilities c
+              WHERE c.org_id = m.org_id AND c.role = ANY (m.roles)) AS capabilities
+  FROM assent.sessions s JOIN assent.members m ON m.org_id = s.org_id AND m.user_id = s.user_id
+  LEFT JOIN assent.api_keys k ON k.org_id = s.org_id AND k.id = s.key_id
+ WHERE s.revoked_at IS NULL AND s.expires_at > $2 AND (s.token_hash = $1 OR (s.previous_hash = $1 AND s.renewed_at > $3))
+   AND (s.key_id IS NULL OR (k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2)));
+
+-- name: renew_session_if_current
+-- Replaces the token of a session, and moves its expiry; nothing if the token was replaced meanwhile.
+UPDATE assent.sessions SET previous_hash = token_hash, token_hash = $4, renewed_at = $5, expires_at = least(ends_at, $6)
+ WHERE org_id = $1 AND id = $2 AND token_hash = $3 AND revoked_at IS NULL
+RETURNING expires_at;
+
+-- name: revoke_session
+-- Ends a session.
+UPDATE assent.sessions SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL;
+
+-- name: revoke_sessions_of_member
+-- Ends all sessions of a member.
+UPDATE assent.sessions SET revoked_at = $3 WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL;
+
 -- name: insert_org_if_new
 -- An org, unless there is one of this id.
 INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, $2, $3::jsonb) ON CONFLICT (org_id) DO NOTHING

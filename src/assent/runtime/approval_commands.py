@@ -35,7 +35,13 @@ from assent.people.inbox import (
 from assent.runtime.batch import Execution
 from assent.runtime.commands import check_data, view_of_execution
 from assent.runtime.core import OrgScope
-from assent.runtime.readers import could_answer, may_read_request, read_instance_row, was_asked
+from assent.runtime.readers import (
+    could_answer,
+    may_read_request,
+    read_answers,
+    read_instance_row,
+    was_asked,
+)
 from assent.runtime.views import InstanceView
 from assent.store.database import Connection
 
@@ -49,10 +55,11 @@ class ApprovalCommands:
 
     scope: OrgScope
 
-    async def get(self, request_id: UUID) -> ApprovalDetails:
+    async def get(self, request_id: UUID, *, with_answers: bool = False) -> ApprovalDetails:
         """Return a request with the content of exactly the version that is to be approved.
 
-        Raise `Refused` unless the actor is or was asked, stands in for one who is, or may read its instance.
+        With answers: also those that the actor may give now, and why the actor may not approve it. Raise `Refused`
+        unless the actor is or was asked, stands in for one who is, or may read its instance.
         """
         scope = self.scope
 
@@ -62,7 +69,9 @@ class ApprovalCommands:
                 message = f"no approval request {request_id}"
                 raise Refused(Rejection("NOT_FOUND", message, ("request_id",)))
             await may_read_request(scope.core, connection, details.request, scope.actor_or_system)
-            return details
+            if not with_answers:
+                return details
+            return await read_answers(scope.core, connection, details, scope.required_actor)
 
         return await scope.read(query)
 

@@ -395,6 +395,11 @@ class EntityCommands:
 
         return await self._search(entity_type, filter, saved, query)
 
+    async def contract(self, entity_type: str) -> Contract:
+        """Return the contract of a type, by which people read its entities."""
+        may_read_type(self.scope, entity_type)
+        return self._contract(entity_type)
+
     async def indexes(self, entity_type: str) -> builtins.list[IndexStatus]:
         """Return the indexes of a type that are published, and how far they are built."""
         may_read_type(self.scope, entity_type)

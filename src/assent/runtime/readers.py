@@ -6,13 +6,15 @@ takes no locks.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 from uuid import UUID
 
+from assent.approvals.requests import ApprovalDetails
 from assent.definitions import Definition, Definitions
 from assent.effects.outbox import EffectItem
-from assent.engine.answers_open import possible_answers, possible_transitions
+from assent.engine.answers_open import possible_answers, possible_transitions, refusal_of
+from assent.engine.consent import not_open
 from assent.engine.inputs import Advance
 from assent.engine.nodes.requirements import RequirementsNode
 from assent.engine.run import Run
@@ -168,6 +170,21 @@ async def could_answer(  # noqa: PLR0913
     return any(
         possible_answers(job.run, token, actor) for token in tokens if step_id in (None, token.step_id)
     )
+
+
+async def read_answers(
+    core: Core, connection: Connection, details: ApprovalDetails, actor: Actor
+) -> ApprovalDetails:
+    """Return a request with the answers that the actor may give now, and why they may not approve it."""
+    now, request = core.database.clock.now(), details.request
+    work = BatchItem(request.org_id, request.instance_id, [Advance(new_id(now), actor)])
+    job = await core.advancing.loader.look(connection, work, now)
+    tokens = job.run.instance.tokens.values() if job is not None else ()
+    token = next((one for one in tokens if one.step_id == request.step_id), None)
+    if job is None or token is None or request.status != "pending":
+        return replace(details, refusal=not_open(request.id, request.status, request.reason))
+    refusal = refusal_of(job.run, "approved", actor, token.node)
+    return replace(details, answers=possible_answers(job.run, token, actor), refusal=refusal)
 
 
 async def find_readable_entity(

@@ -144,6 +144,7 @@ class SyncEntityCommands(SyncCommands):
     get = blocking(EntityCommands.get)
     list = blocking(EntityCommands.list)
     count = blocking(EntityCommands.count)
+    contract = blocking(EntityCommands.contract)
     indexes = blocking(EntityCommands.indexes)
     versions = blocking(EntityCommands.versions)
     compare = blocking(EntityCommands.compare)

@@ -1,11 +1,12 @@
 """Admission: sign-in, scope and rate of a request, by its head alone, before its body is read."""
 
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import unquote
 
 from fastapi import Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from assent.http.auth.cookies import credentials_of, is_by_cookie, require_own_page
 from assent.http.context import RequestContext, Services, services_of
 from assent.http.fields import NAME_LENGTH_MAX
 from assent.http.problems import RefusedByHttp
@@ -20,6 +21,8 @@ _bearer = HTTPBearer(
     scheme_name="bearer",
     description="A JSON Web Token of your identity provider, or an API key of `assent keys create`.",
 )
+
+_WITHOUT_CHALLENGE: Final = ("NOT_A_MEMBER", "SESSION_REFUSED")
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 
@@ -75,6 +78,9 @@ async def admit_caller(request: Request, scope: Scope, rate: RateClass) -> None:
     services = services_of(request)
     place = request.client.host if request.client else None
     authorization = request.headers.get("authorization")
+    if authorization is None and is_by_cookie(request):
+        require_own_page(request)
+        authorization = credentials_of(request)
     if wait_s := services.sign_in_throttle.wait_s(place, authorization):
         count_refusal("rate", "sign_ins")
         raise services.rates.refusal("sign_ins", wait_s)
@@ -83,7 +89,7 @@ async def admit_caller(request: Request, scope: Scope, rate: RateClass) -> None:
         services.sign_in_throttle.refused(place, authorization, caller)
         note_sign_in(request, caller, place)
         challenge = {"www-authenticate": f'Bearer realm="assent", error="{caller.code.lower()}"'}
-        raise RefusedByHttp(caller, **(challenge if caller.code != "NOT_A_MEMBER" else {}))
+        raise RefusedByHttp(caller, **(challenge if caller.code not in _WITHOUT_CHALLENGE else {}))
     services.sign_in_throttle.passed(authorization)
     request.state.caller = caller
     if (refused := caller.may_use(scope)) is not None:

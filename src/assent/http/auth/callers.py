@@ -1,4 +1,4 @@
-"""Callers: from the `Authorization` header to an actor of an org, with the actor's current rights.
+"""Callers: from the `Authorization` header, or a session's cookie, to an actor of an org, with its rights now.
 
 Nothing is cached between two requests: a member who leaves and a key that is revoked are refused at once.
 """
@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from assent.http.auth.cookies import SESSION_SCHEME
 from assent.http.auth.key_sets import keys_from
 from assent.http.auth.tokens import TokenClaims, Tokens
 from assent.http.settings import HttpSettings
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
 from assent.people.api_keys import EVERYTHING, MARK, KeyMaker, Scope, covers, find_api_key
+from assent.people.sessions import find_session
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
@@ -34,7 +36,9 @@ class Caller:
     place: str | None = None
     """The network address of the caller, for the audit log."""
     key_id: UUID | None = None
-    """The API key that they signed in with."""
+    """The API key that they signed in with, or that began their session."""
+    session_id: UUID | None = None
+    """The session of their browser."""
     expires_at: datetime | None = None
     """When the key or the token expires."""
     token_roles: frozenset[str] = frozenset()
@@ -75,6 +79,8 @@ class SignIn:
         """Return the caller of a request, or why the credentials are refused."""
         scheme, _, text = (authorization or "").partition(" ")
         text = text.strip()
+        if scheme == SESSION_SCHEME and text:
+            return await self._by_session(text, place)
         if scheme.lower() != "bearer" or not text:
             hint = "send `Authorization: Bearer …` with a token or an API key"
             return Rejection("NOT_SIGNED_IN", "the request has no credentials", hint=hint)
@@ -92,7 +98,17 @@ class SignIn:
             return Rejection("API_KEY_REFUSED", "the API key is unknown, revoked or has expired")
         if not found.is_active:
             return _no_member(found.org_id, found.member.id)
-        bounds = (found.scopes, found.partition_id, place, found.id, found.expires_at)
+        bounds = (found.scopes, found.partition_id, place, found.id, None, found.expires_at)
+        return Caller(found.org_id, found.member, member_key(found.member.id), *bounds)
+
+    async def _by_session(self, token: str, place: str | None) -> Caller | Rejection:
+        async with self._database.glance() as connection:
+            found = await find_session(connection, token, self._database.clock.now())
+        if found is None:
+            return Rejection("SESSION_REFUSED", "the session has ended", hint="sign in again")
+        if not found.is_active:
+            return _no_member(found.org_id, found.member.id)
+        bounds = (found.scopes, found.partition_id, place, found.key_id, found.id, found.expires_at)
         return Caller(found.org_id, found.member, member_key(found.member.id), *bounds)
 
     async def _by_token(self, claims: TokenClaims, place: str | None) -> Caller | Rejection:
@@ -103,13 +119,17 @@ class SignIn:
             actor = await _read_actor(connection, claims.org_id, claims.user_id, roles, roles_from=roles_from)
         if isinstance(actor, Rejection):
             return actor
-        bounds = (EVERYTHING, claims.partition_id, place, None, claims.expires_at, roles)
+        bounds = (EVERYTHING, claims.partition_id, place, None, None, claims.expires_at, roles)
         return Caller(claims.org_id, actor, member_key(claims.user_id), *bounds)
 
     async def again(self, connection: Connection, caller: Caller) -> Caller | Rejection:
         """Return a caller with the rights that this transaction sees, or why the caller is refused by now."""
+        if caller.session_id is not None and not await connection.fetchval(
+            _SQL.is_session_valid, caller.org_id, caller.session_id
+        ):
+            return Rejection("SESSION_REFUSED", "the session has ended", hint="sign in again")
         if caller.key_id is None:
-            roles_from = self._settings.roles_from
+            roles_from = self._settings.roles_from if caller.session_id is None else "members"
         elif await connection.fetchval(_SQL.is_key_valid, caller.org_id, caller.key_id):
             roles_from = "members"
         else:

@@ -13,3 +13,7 @@ SELECT m.user_id IS NOT NULL AS is_member, coalesce(m.active, true) AS active, c
 -- name: is_key_valid
 -- Whether an API key was not revoked.
 SELECT revoked_at IS NULL FROM assent.api_keys WHERE org_id = $1 AND id = $2;
+
+-- name: is_session_valid
+-- Whether a session was not revoked.
+SELECT revoked_at IS NULL FROM assent.sessions WHERE org_id = $1 AND id = $2;

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data
-from assent.bodies.instances import ApprovalBody, DecidedBody, InstanceBody
+from assent.bodies.instances import ApprovalBody, ApprovalToDecideBody, DecidedBody, InstanceBody
 from assent.http.context import Transaction
 from assent.http.fields import RequestModel, ShortText, Text
 from assent.http.replies import About, Reply, reply_with
@@ -65,12 +65,13 @@ async def show_decided(tx: Transaction, request_id: UUID, view: InstanceView) ->
 
 
 @router.query("", scope="approvals:read", errors=(404,), summary="Read a request")
-async def show_approval(tx: Transaction, request_id: UUID) -> ApprovalBody:
-    """With the content of exactly the version that is to be approved.
+async def show_approval(tx: Transaction, request_id: UUID) -> ApprovalToDecideBody:
+    """With the content of exactly the version that is to be approved, and what the caller may answer now.
 
     For its approvers, their delegates, and callers who may read its instance.
     """
-    return ApprovalBody.of_details(await read_approval(tx, request_id))
+    details = await tx.reads.approvals.get(request_id, with_answers=True)
+    return ApprovalToDecideBody.of_details(details)
 
 
 @router.command(

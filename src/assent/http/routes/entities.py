@@ -7,7 +7,14 @@ from fastapi import Depends, Query
 from pydantic import Field
 
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page
-from assent.bodies.instances import EntityBody, EntityCountsBody, IndexBody, InstanceBody, TransitionBody
+from assent.bodies.instances import (
+    ContractBody,
+    EntityBody,
+    EntityCountsBody,
+    IndexBody,
+    InstanceBody,
+    TransitionBody,
+)
 from assent.http.context import Transaction
 from assent.http.fields import (
     NAME_LENGTH_MAX,
@@ -203,6 +210,14 @@ async def count_entities_of_type(
 ) -> EntityCountsBody:
     """In all and by state, with the filter of a list; exact up to 10,000, with `more` at least so many."""
     return EntityCountsBody.of(await tx.reads.entities.count(entity_type, filter, saved=saved))
+
+
+@router.query(
+    "/contract", scope="entities:read", errors=(404,), summary="Read the fields and states of an entity type"
+)
+async def show_entity_contract(tx: Transaction, entity_type: NamePath) -> ContractBody:
+    """The labels and types of its fields, and its lifecycle: what a program needs to show entities to people."""
+    return ContractBody.of_contract(await tx.reads.entities.contract(entity_type))
 
 
 @router.query("/indexes", scope="entities:read", errors=(404,), summary="List the indexes of an entity type")

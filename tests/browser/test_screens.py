@@ -1,0 +1,173 @@
+"""Every screen on a laptop, a phone and at 200 %, light and dark, in two languages; what it loads, and how fast."""
+
+import json
+import os
+import re
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.client import TYPES, WEB, types
+from tests.browser.company import Company
+from tests.browser.seat import LAPTOP, PHONE, Desktop, violations
+from tests.world import edit_invoice, request_id
+
+pytestmark = pytest.mark.long
+
+SCREENSHOTS: Final = os.environ.get("ASSENT_SCREENSHOTS")
+"""A folder in which the screens are kept, to look at them."""
+SCRIPT_BYTES_MAX: Final = 250_000
+INTERACTIVE_S_MAX: Final = 1.0
+"""The best of ten: what else the machine of a test has to do only adds to it."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a reader looks at a screen."""
+
+    name: str
+    options: dict[str, Any]
+    checked: bool = True
+    """Whether axe looks too: colours and structure are the same on every width."""
+
+
+LOOKS: Final = (
+    Look("laptop-light", {"viewport": LAPTOP, "color_scheme": "light"}),
+    Look("laptop-dark-de", {"viewport": LAPTOP, "color_scheme": "dark", "locale": "de-DE"}),
+    Look(
+        "phone-light-de", {"viewport": PHONE, "color_scheme": "light", "locale": "de-DE", "is_mobile": True}
+    ),
+    Look("phone-dark", {"viewport": PHONE, "color_scheme": "dark", "is_mobile": True}, checked=False),
+    Look("zoomed", {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2}, checked=False),
+)
+"""640 points are the laptop of 1280 points at 200 %."""
+
+LONG: Final = "Donaudampfschifffahrtsgesellschaftskapitänsmützenlieferant mit Außenstelle"
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+async def test_every_screen_is_accessible_and_fits(desktop: Desktop, company: Company, look: Look) -> None:
+    view = await company.invoice("INV-2026-0001", vendor_id=LONG)
+    own = await company.large_invoice("INV-2026-0002-" + "9" * 20)
+    await company.invoice("INV-2026-0003", who="carl")
+    assert view.entity_id is not None
+    fin = company.runtime.org("acme", company.actor("fin"))
+    await fin.comments.add(view.entity_id, "Is this the new office?\nThen it is cost center 4711.")
+    await fin.approvals.decide(request_id(own, "finance"), "approved", reason="As ordered.")
+    request = f"/inbox/{request_id(view, 'one')}"
+    document = f"/documents/invoice/{own.entity_id}"
+
+    page = await desktop.open("fay", **look.options)
+    await expect(page.get_by_role("option").first).to_be_visible()
+    await _inspect(page, look, "inbox")
+    await page.goto(request)
+    await expect(page.get_by_text("4711")).to_be_visible()
+    await _inspect(page, look, "request")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await _inspect(page, look, "keys")
+    await page.keyboard.press("Escape")
+    await page.goto(document)
+    for number, tab in enumerate(("content", "versions", "approvals", "audit")):
+        await page.get_by_role("tab").nth(number).click()
+        await expect(page.get_by_role("tabpanel")).not_to_contain_text("…", timeout=5_000)
+        await _inspect(page, look, f"document-{tab}")
+    await page.get_by_role("button", name=re.compile("^fay")).click()
+    await expect(page.get_by_role("menu")).to_be_visible()
+    await _inspect(page, look, "menu")
+    await page.keyboard.press("Escape")
+    desktop.expected = ("404",)
+    await page.goto("/no/such/page")
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await _inspect(page, look, "not-found")
+    await page.goto(request)
+    await expect(page.locator(".button[data-tone=main]")).to_be_enabled()
+    await edit_invoice(company.runtime, view.entity_id, grand_total=71_000)
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await _inspect(page, look, "changed")
+    signing_in = await (await desktop.context(**look.options)).new_page()
+    await signing_in.goto("/")
+    await expect(signing_in.get_by_role("textbox")).to_be_visible()
+    await _inspect(signing_in, look, "sign-in")
+    empty = await desktop.open("max", **look.options)
+    await expect(empty.locator(".state h2").first).to_be_visible()
+    await _inspect(empty, look, "empty")
+
+
+async def _inspect(page: Page, look: Look, screen: str) -> None:
+    """Keep a picture of the screen, if asked to; it has no violation, and nothing of it is cut off at the side."""
+    if SCREENSHOTS:
+        await page.wait_for_timeout(150)  # for the picture only
+        await page.screenshot(path=Path(SCREENSHOTS) / f"{screen}-{look.name}.png")
+    if look.checked:
+        assert await violations(page) == [], f"{screen} {look.name}"
+    wide, seen = await page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide <= seen, f"{screen} {look.name} is {wide} wide, and {seen} are seen"
+
+
+async def test_the_first_load_is_small_and_the_inbox_soon_there(desktop: Desktop, company: Company) -> None:
+    for number in range(30):
+        await company.invoice(f"INV-{number}")
+    page = await desktop.open("fin")
+    sizes: dict[str, int] = {}
+    seconds: list[float] = []
+    cdp = await page.context.new_cdp_session(page)
+    await cdp.send("Network.enable")
+    await cdp.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    scripts: dict[str, str] = {}
+    cdp.on("Network.responseReceived", lambda event: _note_script(event, scripts))
+    cdp.on(
+        "Network.loadingFinished",
+        lambda event: sizes.__setitem__(event["requestId"], event["encodedDataLength"]),
+    )
+    for _ in range(10):
+        sizes.clear()
+        scripts.clear()
+        await page.goto("/inbox")
+        await page.get_by_role("option").first.wait_for()
+        seconds.append(await page.evaluate("performance.now()") / 1000)
+    loaded = {url: sizes[request] for request, url in scripts.items()}
+    print(f"first load: {sum(loaded.values()):,} bytes of script; the first item was there after")
+    print(f"{statistics.median(seconds):.2f} s at the median of ten, {min(seconds):.2f} s at best")
+    assert all(url.startswith(company.address) for url in loaded)
+    assert 0 < sum(loaded.values()) <= SCRIPT_BYTES_MAX
+    assert min(seconds) <= INTERACTIVE_S_MAX
+
+
+def _note_script(event: dict[str, Any], scripts: dict[str, str]) -> None:
+    if event["type"] == "Script":
+        scripts[event["requestId"]] = event["response"]["url"]
+
+
+def _keys(language: str) -> dict[str, str]:
+    text = (WEB / "src" / "words" / f"{language}.ts").read_text(encoding="utf-8")
+    return {
+        key: json.loads(f'"{value}"')
+        for key, value in re.findall(r'^  "([^"]+)": "(.*)",$', text, re.MULTILINE)
+    }
+
+
+def test_every_text_is_there_in_both_languages_and_used() -> None:
+    english, german = _keys("en"), _keys("de")
+    assert english.keys() == german.keys()
+    holes = {key: re.findall(r"{{\w+}}", text) for key, text in english.items()}
+    assert {key: sorted(found) for key, found in holes.items()} == {
+        key: sorted(re.findall(r"{{\w+}}", text)) for key, text in german.items()
+    }
+    sources = [file for file in (WEB / "src").rglob("*.ts*") if file.parent.name != "words"]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in sources)
+    built = set(re.findall(r"`([\w.]+\.)\$\{", text))
+    unused = [
+        key
+        for key in english
+        if f'"{re.sub("_(one|other)$", "", key)}"' not in text and key.rpartition(".")[0] + "." not in built
+    ]
+    assert unused == []
+
+
+def test_the_client_fits_the_document_of_the_api() -> None:
+    assert types() == TYPES.read_text(encoding="utf-8"), "run `make client`"
