@@ -548,6 +548,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/entities/{entity_type}/{entity_id}/attachments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_entity_attachments"];
+        put: operations["attach_file_to_entity"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entities/{entity_type}/{entity_id}/attachments/{attachment_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["download_entity_attachment"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entities/{entity_type}/{entity_id}/attachments/{attachment_id}/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["erase_entity_attachment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entities/{entity_type}/{entity_id}/attachments/{attachment_id}/remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["remove_entity_attachment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entities/{entity_type}/{entity_id}/audit": {
         parameters: {
             query?: never;
@@ -1236,6 +1300,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_nodes_of_fleet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/operations/dead-letters": {
         parameters: {
             query?: never;
@@ -1484,6 +1564,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["show_org"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/org/partitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_partitions_of_org"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1780,6 +1876,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_task_resources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/resources/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_task_resource"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/roles": {
         parameters: {
             query?: never;
@@ -1854,6 +1982,102 @@ export interface paths {
         get: operations["list_evaluations_of_rule"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_schedules_of_org"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schedules/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_schedule"];
+        put: operations["save_schedule_of_org"];
+        post?: never;
+        delete: operations["delete_schedule_of_org"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schedules/{name}/next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_next_times"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schedules/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["pause_schedule_of_org"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schedules/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["resume_schedule_of_org"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schedules/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["run_schedule"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2068,6 +2292,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/tasks/{task_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["stream_task"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tasks/{task_id}/fail": {
         parameters: {
             query?: never;
@@ -2110,6 +2350,38 @@ export interface paths {
         get?: never;
         put?: never;
         post: operations["retry_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/tree": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_task_tree"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["submit_task_batch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2352,6 +2624,10 @@ export interface components {
         };
         ApprovalBody: {
             applied_at?: string | null;
+            /** @default {} */
+            attachments: {
+                [key: string]: string;
+            };
             claimed_by?: string | null;
             /** Format: date-time */
             created_at: string;
@@ -2388,6 +2664,10 @@ export interface components {
         ApprovalToDecideBody: {
             answers: string[];
             applied_at?: string | null;
+            /** @default {} */
+            attachments: {
+                [key: string]: string;
+            };
             claimed_by?: string | null;
             /** Format: date-time */
             created_at: string;
@@ -2433,6 +2713,18 @@ export interface components {
             documents: components["schemas"]["AskedDocumentBody"][];
             /** Format: date-time */
             expires_at: string;
+        };
+        AttachmentBody: {
+            /** Format: date-time */
+            attached_at: string;
+            attached_by: string;
+            content_type: string;
+            file_name: string | null;
+            /** Format: uuid */
+            id: string;
+            is_erased: boolean;
+            sha256: string;
+            size_bytes: number;
         };
         AttemptBody: {
             attempt: number;
@@ -2999,6 +3291,10 @@ export interface components {
         };
         EntityBody: {
             amended_from_id?: string | null;
+            /** @default {} */
+            attachments: {
+                [key: string]: string;
+            };
             contract_version: number;
             /** Format: date-time */
             created_at: string;
@@ -3087,6 +3383,22 @@ export interface components {
             };
             /** @default false */
             shared: boolean;
+        };
+        FleetNodeBody: {
+            duties: string[];
+            host: string;
+            /** Format: uuid */
+            id: string;
+            pid: number;
+            /** Format: date-time */
+            seen_at: string;
+            serves: boolean;
+            /** Format: date-time */
+            started_at: string;
+            /** @enum {string} */
+            status: "alive" | "lost";
+            task_types: string[];
+            version: string;
         };
         FormBody: {
             answers: string[];
@@ -3526,6 +3838,10 @@ export interface components {
             valid_from?: string | null;
             valid_to?: string | null;
         };
+        NextTimesBody: {
+            name: string;
+            times: string[];
+        };
         OpenItemBody: {
             attempts: number;
             /** Format: date-time */
@@ -3595,6 +3911,10 @@ export interface components {
             items: components["schemas"]["ApprovalBody"][];
             next?: string | null;
         };
+        Page_AttachmentBody_: {
+            items: components["schemas"]["AttachmentBody"][];
+            next?: string | null;
+        };
         Page_AuditEntryBody_: {
             items: components["schemas"]["AuditEntryBody"][];
             next?: string | null;
@@ -3633,6 +3953,10 @@ export interface components {
         };
         Page_FilterBody_: {
             items: components["schemas"]["FilterBody"][];
+            next?: string | null;
+        };
+        Page_FleetNodeBody_: {
+            items: components["schemas"]["FleetNodeBody"][];
             next?: string | null;
         };
         Page_InboxItemBody_: {
@@ -3683,8 +4007,16 @@ export interface components {
             items: components["schemas"]["OutsideRequestBody"][];
             next?: string | null;
         };
+        Page_PartitionBody_: {
+            items: components["schemas"]["PartitionBody"][];
+            next?: string | null;
+        };
         Page_RequirementBody_: {
             items: components["schemas"]["RequirementBody"][];
+            next?: string | null;
+        };
+        Page_ResourceBody_: {
+            items: components["schemas"]["ResourceBody"][];
             next?: string | null;
         };
         Page_RoleBody_: {
@@ -3697,6 +4029,10 @@ export interface components {
         };
         Page_RuleEvaluationBody_: {
             items: components["schemas"]["RuleEvaluationBody"][];
+            next?: string | null;
+        };
+        Page_ScheduleBody_: {
+            items: components["schemas"]["ScheduleBody"][];
             next?: string | null;
         };
         Page_SecretBody_: {
@@ -3730,6 +4066,9 @@ export interface components {
         Page_VersionBody_: {
             items: components["schemas"]["VersionBody"][];
             next?: string | null;
+        };
+        PartitionBody: {
+            partition_id: string;
         };
         PlacedProblem: {
             code: string;
@@ -3878,6 +4217,9 @@ export interface components {
             code: string;
             reason?: string | null;
         };
+        RemoveAttachment: {
+            reason: string;
+        };
         RequirementBody: {
             attempt_count: number;
             /** Format: date-time */
@@ -3917,6 +4259,14 @@ export interface components {
         };
         RequirementReason: {
             reason: string;
+        };
+        ResourceBody: {
+            /** Format: date-time */
+            declared_at: string;
+            max_concurrency: number | null;
+            name: string;
+            running: number;
+            waiting: number;
         };
         RetiredSecrets: {
             retired: number;
@@ -4006,6 +4356,30 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             warnings: components["schemas"]["PlacedProblem"][];
+        };
+        ScheduleBody: {
+            /** Format: date-time */
+            created_at: string;
+            created_by: string;
+            cron: string;
+            declared: boolean;
+            input: {
+                [key: string]: unknown;
+            };
+            last_at: string | null;
+            last_task_id: string | null;
+            /** @enum {string} */
+            missed: "skip" | "once" | "all";
+            name: string;
+            /** Format: date-time */
+            next_at: string;
+            partition_id: string | null;
+            paused: boolean;
+            problem: string | null;
+            task: string;
+            /** Format: date-time */
+            updated_at: string;
+            zone: string;
         };
         SeatBody: {
             group: string;
@@ -4128,19 +4502,32 @@ export interface components {
             still_since: string;
             workflow_id: string;
         };
+        SubmitBatch: {
+            tasks: components["schemas"]["SubmitTask"][];
+            then: components["schemas"]["SubmitTask"];
+        };
         SubmitTask: {
+            delay?: string | null;
             /** @default {} */
             input: {
                 [key: string]: unknown;
             };
             key?: string | null;
             priority?: number | null;
+            rate_limit?: components["schemas"]["SubmittedRateLimit"] | null;
+            /** @default [] */
+            resources: string[];
             run_at?: string | null;
             type: string;
         };
         SubmittedBody: {
             /** Format: uuid */
             id: string;
+        };
+        SubmittedRateLimit: {
+            key: string;
+            max: number;
+            per: string;
         };
         TaskBody: {
             attempts: number;
@@ -4162,6 +4549,8 @@ export interface components {
             partition_id: string | null;
             priority: number;
             progress: components["schemas"]["ProgressBody"] | null;
+            rate_key: string | null;
+            resources: string[];
             /** Format: date-time */
             run_at: string;
             /** @enum {string} */
@@ -4186,6 +4575,8 @@ export interface components {
             parent_id: string | null;
             partition_id: string | null;
             priority: number;
+            rate_key: string | null;
+            resources: string[];
             /** Format: date-time */
             run_at: string;
             /** @enum {string} */
@@ -4193,6 +4584,38 @@ export interface components {
             step_id: string | null;
             submitted_by: string;
             type: string;
+        };
+        TaskNodeBody: {
+            attempts: number;
+            attempts_max: number;
+            awaited: boolean;
+            claimed_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            depth: number;
+            ended_at: string | null;
+            /** Format: uuid */
+            id: string;
+            instance_id: string | null;
+            key: string | null;
+            parent_id: string | null;
+            partition_id: string | null;
+            priority: number;
+            rate_key: string | null;
+            resources: string[];
+            /** Format: date-time */
+            run_at: string;
+            /** @enum {string} */
+            status: "queued" | "running" | "blocked" | "background" | "retrying" | "done" | "cancelled" | "dead";
+            step_id: string | null;
+            submitted_by: string;
+            type: string;
+        };
+        TaskTreeBody: {
+            counts: {
+                [key: string]: number;
+            };
+            tasks: components["schemas"]["TaskNodeBody"][];
         };
         TemplateBody: {
             files: {
@@ -4282,6 +4705,10 @@ export interface components {
             valid_to?: string | null;
         };
         VersionBody: {
+            /** @default {} */
+            attachments: {
+                [key: string]: string;
+            };
             /** Format: date-time */
             created_at: string;
             created_by: string;
@@ -5494,6 +5921,179 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Page_DecisionRecordBody_"];
                 };
+            };
+        };
+    };
+    list_entity_attachments: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                entity_id: string;
+                entity_type: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AttachmentBody_"];
+                };
+            };
+        };
+    };
+    attach_file_to_entity: {
+        parameters: {
+            query?: {
+                name?: string | null;
+                reason?: string | null;
+            };
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+                "If-Match"?: string | null;
+            };
+            path: {
+                entity_id: string;
+                entity_type: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "*/*": string;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttachmentBody"];
+                };
+            };
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttachmentBody"];
+                };
+            };
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    download_entity_attachment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                attachment_id: string;
+                entity_id: string;
+                entity_type: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+        };
+    };
+    erase_entity_attachment: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                attachment_id: string;
+                entity_id: string;
+                entity_type: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoveAttachment"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttachmentBody"];
+                };
+            };
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    remove_entity_attachment: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+                "If-Match"?: string | null;
+            };
+            path: {
+                attachment_id: string;
+                entity_id: string;
+                entity_type: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoveAttachment"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntityBody"];
+                };
+            };
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -6883,6 +7483,28 @@ export interface operations {
             };
         };
     };
+    list_nodes_of_fleet: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_FleetNodeBody_"];
+                };
+            };
+        };
+    };
     list_dead_letters: {
         parameters: {
             query?: {
@@ -7286,6 +7908,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OrgBody"];
+                };
+            };
+        };
+    };
+    list_partitions_of_org: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PartitionBody_"];
                 };
             };
         };
@@ -7845,6 +8489,49 @@ export interface operations {
             };
         };
     };
+    list_task_resources: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ResourceBody_"];
+                };
+            };
+        };
+    };
+    show_task_resource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceBody"];
+                };
+            };
+        };
+    };
     list_roles_of_org: {
         parameters: {
             query?: {
@@ -8038,6 +8725,198 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_RuleEvaluationBody_"];
+                };
+            };
+        };
+    };
+    list_schedules_of_org: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ScheduleBody_"];
+                };
+            };
+        };
+    };
+    show_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleBody"];
+                };
+            };
+        };
+    };
+    save_schedule_of_org: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    [key: string]: unknown;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleBody"];
+                };
+            };
+        };
+    };
+    delete_schedule_of_org: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleBody"];
+                };
+            };
+        };
+    };
+    list_next_times: {
+        parameters: {
+            query?: {
+                count?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NextTimesBody"];
+                };
+            };
+        };
+    };
+    pause_schedule_of_org: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleBody"];
+                };
+            };
+        };
+    };
+    resume_schedule_of_org: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleBody"];
+                };
+            };
+        };
+    };
+    run_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmittedBody"];
                 };
             };
         };
@@ -8445,6 +9324,35 @@ export interface operations {
             };
         };
     };
+    stream_task: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Last-Event-ID"?: string | null;
+            };
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     fail_background_task: {
         parameters: {
             query?: never;
@@ -8530,6 +9438,53 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    show_task_tree: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskTreeBody"];
+                };
+            };
+        };
+    };
+    submit_task_batch: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Assent-Reason"?: string | null;
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubmitBatch"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmittedBody"];
+                };
             };
         };
     };
