@@ -23,6 +23,7 @@ from tests.processes.application import app as processes_app
 from tests.processes.spawn import children
 from tests.rows import insert
 from tests.statements import StatementCounter
+from tests.triggers.test_triggers import resources_of
 from tests.workers import run_until_done, second_worker, with_options
 from tests.world import ORG, fetch, insert_org
 
@@ -44,6 +45,11 @@ def app(app: App) -> App:
     @app.task("tests.at", priority=7)
     async def at(scheduled_at: datetime, what: str = "") -> str:
         return f"{what} {scheduled_at}"
+
+    app.resource("gpu", max_concurrency=1)
+
+    @app.task("tests.train", resources=["gpu"])
+    async def train() -> None: ...
 
     return app
 
@@ -105,6 +111,14 @@ async def test_time_that_has_come_starts_one_task_and_the_next_one_is_told(fleet
     assert (found.last_at, found.next_at) == (saved.next_at, saved.next_at + timedelta(days=1))
     view = await fleet.runtime.org(ORG).tasks.get(found.last_task_id)
     assert (view.status, view.priority) == ("queued", 7)
+
+
+async def test_tasks_of_a_schedule_have_the_limits_of_their_type(fleet: Fleet) -> None:
+    saved = await fleet.save(task="tests.train")
+    await fleet.schedules.run(saved.name)
+    fleet.clock.move_to(saved.next_at)
+    assert await fleet.work() == 1
+    assert await resources_of(fleet.place.database, "tests.train") == [["gpu"], ["gpu"]]
 
 
 async def test_both_changes_of_the_clocks_start_one_task_a_day(fleet: Fleet) -> None:
@@ -432,6 +446,7 @@ async def test_code_changes_its_schedule_when_a_worker_starts_and_no_older_one_c
     monkeypatch.setattr("assent.worker.schedules.DECLARED_EVERY_S", 0.0)
     newer = App()
     newer.tasks.update(app.tasks)
+    newer.resources.update(app.resources)
     older = worker_of(declaring(app, orgs=["acme", "globex"]), place)
     await older.run_once()
     last = worker_of(declaring(newer, "0 10 * * *", orgs=["acme"]), place)
@@ -464,6 +479,7 @@ async def test_declared_schedule_is_changed_by_code_alone_and_deleted_when_no_wo
     clock.advance("2d")
     without = App()
     without.tasks.update(app.tasks)
+    without.resources.update(app.resources)
     assert (await worker_of(without, place).run_once()).count == 0, "its code does not declare it"
     await commands.delete("nightly")
     assert await nightly(place.database) == {}

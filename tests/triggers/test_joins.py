@@ -15,6 +15,7 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.upkeep import Names
 from tests.plain_sql import wait_until_a_connection_is_blocked
+from tests.triggers.test_triggers import resources_of
 from tests.workers import TasksWorker, second_worker
 from tests.world import ORG, fetch
 
@@ -60,6 +61,19 @@ async def route(app: App, database: Database, limit: int = 200) -> int:
 
 async def joined(database: Database) -> list[str]:
     return [row["input"]["key"] for row in await fetch(database, JOINED)]
+
+
+async def test_task_of_a_join_has_the_limits_of_its_type(joining: App, database: Database) -> None:
+    joining.resource("gpu", max_concurrency=1)
+
+    @joining.join("tests.text", key="input.hash")
+    @joining.task("tests.describe", resources=["gpu"])
+    async def describe(key: str) -> None: ...
+
+    await Names(WorkerContext(database, runtime=joining.runtime(database))).run_once()
+    await emit_completed(joining, database, [("tests.text", "a")])
+    await route(joining, database)
+    assert await resources_of(database, "tests.describe") == [["gpu"]]
 
 
 async def test_last_of_the_types_starts_the_task_with_what_came_out(joining: App, database: Database) -> None:

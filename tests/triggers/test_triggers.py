@@ -22,6 +22,12 @@ TASKS = """
 SELECT type, input, submitted_by, partition_id FROM assent.task_submissions WHERE org_id <> 'aatwin' ORDER BY type, id
 """
 
+LIMITS = """
+SELECT j.lane, t.resources
+  FROM assent.jobs j JOIN assent.task_throttles t ON (t.org_id, t.id) = (j.org_id, j.throttle)
+ WHERE j.org_id <> 'aatwin'
+"""
+
 
 @pytest.fixture
 def app(app: App) -> App:
@@ -42,6 +48,11 @@ def app(app: App) -> App:
 
 async def started(database: Database) -> list[tuple[str, Any, str]]:
     return [(row["type"], row["input"], row["submitted_by"]) for row in await fetch(database, TASKS)]
+
+
+async def resources_of(database: Database, kind: str) -> list[list[str]]:
+    """Return what limits each task of a type."""
+    return [row["resources"] for row in await fetch(database, LIMITS) if row["lane"] == kind]
 
 
 async def route(app: App, database: Database) -> int:
@@ -72,6 +83,18 @@ async def test_event_starts_the_tasks_that_match_with_the_input_that_they_take(
     (photo,) = await fetch(database, "SELECT priority FROM assent.jobs WHERE lane = 'photo.read'")
     assert photo["priority"] == 200
     assert await count(database, "workflow_kept_events") == 1, "a trigger has taken the others"
+
+
+async def test_task_that_an_event_starts_has_the_limits_of_its_type(app: App, database: Database) -> None:
+    app.resource("gpu", max_concurrency=1)
+
+    @app.trigger(on="file.stored")
+    @app.task("photo.describe", resources=["gpu"])
+    async def describe(hash: str) -> None: ...
+
+    await app.emit(app.runtime(database).org(ORG), "file.stored", PHOTO)
+    await route(app, database)
+    assert await resources_of(database, "photo.describe") == [["gpu"]]
 
 
 async def test_event_that_is_emitted_again_under_its_cause_starts_nothing(

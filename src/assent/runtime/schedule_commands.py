@@ -134,10 +134,12 @@ class ScheduleCommands:
             connection = transaction.connection
             schedule = await lock_schedule(connection, scope.org_id, name, scope.partition_id)
             kind, now = self._task(schedule.task_type), await transaction_time(connection)
+            given = input_at(kind, schedule.input, now)
             submission = Submission(
                 org_id=scope.org_id,
                 type=kind.name,
-                input=input_at(kind, schedule.input, now),
+                input=given,
+                throttle=kind.throttle(given),
                 priority=kind.priority,
                 attempts_max=kind.attempts_max,
                 submitted_by=actor.id,

@@ -256,11 +256,13 @@ class Firing:
 
 
 def _submission(row: asyncpg.Record, kind: TaskType, at: datetime, now: datetime) -> Submission:
+    given = input_at(kind, row["input"], at)
     return Submission(
         org_id=row["org_id"],
         id=new_id(now),
         type=row["task_type"],
-        input=input_at(kind, row["input"], at),
+        input=given,
+        throttle=kind.throttle(given),
         priority=kind.priority,
         attempts_max=kind.attempts_max,
         submitted_by=f"schedule:{row['name']}",

@@ -142,12 +142,14 @@ def _triggered(known: Triggers, row: asyncpg.Record, now: datetime) -> list[Subm
 def _submission(
     trigger: DeclaredTrigger, row: asyncpg.Record, variables: Mapping[str, Any], now: datetime
 ) -> Submission:
-    kind, given = trigger.kind, trigger.input
+    kind, asked = trigger.kind, trigger.input
+    given = _taken(kind, variables["event"]) if asked is None else _values(asked, variables)
     return Submission(
         org_id=row["org_id"],
         id=new_id(now),
         type=kind.name,
-        input=_taken(kind, variables["event"]) if given is None else _values(given, variables),
+        input=given,
+        throttle=kind.throttle(given),
         priority=kind.priority if trigger.priority is None else trigger.priority,
         attempts_max=kind.attempts_max,
         submitted_by=f"trigger:{trigger.name}",
@@ -215,11 +217,13 @@ def _joining(kind: TaskType, row: asyncpg.Record) -> Submission:
         "tasks": {name: one["task"] for name, one in completed.items()},
         "outputs": {name: one["output"] for name, one in completed.items()},
     }
+    given = _taken(kind, offered)
     return Submission(
         org_id=row["org_id"],
         id=row["task_id"],
         type=kind.name,
-        input=_taken(kind, offered),
+        input=given,
+        throttle=kind.throttle(given),
         priority=kind.priority,
         attempts_max=kind.attempts_max,
         submitted_by=f"join:{row['name']}",
