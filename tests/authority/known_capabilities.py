@@ -26,6 +26,8 @@ SPELLED_OUT = {
     "f'{key}:read'": {"orders.approval:read"},
     "tx.services.app.capability_to_submit(body.type)": {"tasks:submit"},
     "session.app.capability_to_submit(type)": {"tasks:submit"},
+    "tx.services.app.capability_to_submit(type)": {"tasks:submit"},
+    "needed": {"tasks:submit"},  # of the task of a schedule
     "spec.capability": {
         *("documents:read", "documents:write", "documents:review"),
         *("requirements:manage", "requirements:waive", "results:push"),

@@ -73,7 +73,7 @@ async def settle(url: str) -> dict[str, str]:
             letter = await insert_delivery(connection, org_id=ORG, status="dead")
             waived = {"status": "waived", "waived_by": "adam", "satisfied_at": START}
             requirement = await insert(connection, "document_requirements", org_id=ORG, **waived)
-            session = await begin_session(connection, ORG, "fin", START, terms_of(HTTP_SETTINGS))
+            session = await begin_session(connection, ORG, "fin", NOW, terms_of(HTTP_SETTINGS))
             key, _ = await create_api_key(connection, ORG, "fin", "browser", START, scopes=("*",))
         token = Callbacks(CALLBACKS).token(ORG, UUID(parts["asked_id"]), NOW)
         more = {

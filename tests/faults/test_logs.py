@@ -37,7 +37,7 @@ async def test_worker_whose_database_is_away_writes_one_json_line_for_each_attem
     assert [line for line in lines if "trace" in line] == []
     failures = _said(lines, "assent.worker.loop")
     assert {line["message"] for line in failures} == {"duty failed"}
-    assert all(line["duty"] in ("timers", "timeouts") and line["error"] for line in failures)
+    assert all(line["duty"] in ("timers", "timeouts", "nodes") and line["error"] for line in failures)
     assert "Cannot connect to the database" in _said(lines, "asyncpg.pool")[0]["error"]
 
 

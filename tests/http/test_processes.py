@@ -46,13 +46,15 @@ async def _are_served(served: ServeProcess, connections: int) -> list[httpx.Asyn
 async def test_processes_share_the_connections_of_one_port(database_url):
     async with server(database_url, *TWO) as served:
         pids = await pids_of(served)
-        clients = await _are_served(served, 40)
         port = int(served.url.rpartition(":")[2])
-        counts = [_connections_of(pid, port) for pid in pids]
+        clients: list[httpx.AsyncClient] = []
+        # The process that is awake takes all that has arrived, so a burst may go to one of them.
+        async with asyncio.timeout(WAIT_MAX_S):
+            while min(counts := [_connections_of(pid, port) for pid in pids]) == 0:
+                assert sum(counts) == len(clients)
+                clients += await _are_served(served, 2)
         for client in clients:
             await client.aclose()
-        assert sum(counts) == 40
-        assert min(counts) >= 1, counts
         served.send(signal.SIGTERM)
         assert (await served.line("server stopped"))["finished"] is True
         assert await served.ended() == 0
