@@ -64,6 +64,10 @@ def load_app(place: str) -> "App":
             f"no module {error.name!r}: run this where {module_name!r} can be imported"
         ) from error
     except Invalid as error:
+        if any(problem.source is not None for problem in error.problems):
+            from assent.cli.sources import exit_with_problems
+
+            exit_with_problems(error.problems)
         exit_with(error)
     found = getattr(module, name, None)
     if not isinstance(found, App):

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 
@@ -14,6 +15,7 @@ from assent.cli.output import counted, print_problems, print_summary
 from assent.compiler.declarations import Compiled, compile_sources
 from assent.compiler.diff import Diff, diff
 from assent.compiler.source import Source, SourceLimits, read_sources
+from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
 
 SUFFIXES = (".yaml", ".yml")
@@ -66,6 +68,22 @@ def _bytes_of(file: Path) -> bytes:
             return stream.read(size)
     except OSError as error:
         raise typer.BadParameter(f"cannot read {file}: {error.strerror}") from error
+
+
+def exit_with_problems(problems: Sequence[Problem]) -> NoReturn:
+    """Print the problems of an application's declarations as `check` does, each with its line, and exit with 1."""
+    names = dict.fromkeys(problem.source for problem in problems if problem.source is not None)
+    print_problems(problems, [source for name in names for source in _sources_if_readable(name)], stderr=True)
+    print_summary(problems, counted(len(names), "document"), stderr=True)
+    raise typer.Exit(1)
+
+
+def _sources_if_readable(name: str) -> list[Source]:
+    """Return the documents of a file; none of what is no file, such as a value of Python, or is no YAML."""
+    try:
+        return sources_at([Path(name)]) if Path(name).is_file() else []
+    except Invalid:
+        return []
 
 
 def declared_at(path: Path) -> tuple[Compiled, ...]:
