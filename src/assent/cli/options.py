@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 
 PathArgument = Annotated[Path, typer.Argument(help="A file, a folder, or - for standard input.")]
+OptionalPathsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Files, folders, or - for standard input; without them, what the application adds.",
+    ),
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, for programs: the same bodies as the HTTP API.")
 ]

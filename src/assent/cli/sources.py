@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -18,6 +18,9 @@ from assent.compiler.source import Source, SourceLimits, read_sources
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
 
+if TYPE_CHECKING:
+    from assent.app import App
+
 SUFFIXES = (".yaml", ".yml")
 """What is read in a folder; a file that is named is read whatever it is called."""
 FILES_MAX = 10_000
@@ -27,6 +30,26 @@ def sources_at(paths: Sequence[Path]) -> list[Source]:
     """Return every document in the files at `paths`, in order; a folder means all YAML files below it."""
     files = [file for path in paths for file in files_at(path)]
     return [source for file in dict.fromkeys(files) for source in read_sources(_bytes_of(file), str(file))]
+
+
+def sources_given(paths: Sequence[Path] | None, application: "App | None") -> list[Source]:
+    """Return every document at `paths`; without paths, everything that the application adds."""
+    if paths:
+        return sources_at(paths)
+    if application is None:
+        message = "expected files or folders, or an application with --app"
+        raise typer.BadParameter(message, param_hint="PATHS")
+    if not application.sources:
+        message = (
+            "the application adds no contracts, patches or flows: name files, or add them with app.add(…)"
+        )
+        raise typer.BadParameter(message, param_hint="PATHS")
+    return list(application.sources)
+
+
+def texts_of(sources: Sequence[Source]) -> list[tuple[str, str]]:
+    """Return the names of sources and their documents as JSON, which is YAML, as a server compiles them."""
+    return [(source.name, json.dumps(source.data)) for source in sources]
 
 
 def texts_at(paths: Sequence[Path]) -> list[tuple[str, str]]:
