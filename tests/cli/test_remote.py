@@ -138,6 +138,9 @@ def test_a_name_is_one_part_of_a_path(door: Receiver) -> None:
         (["--server", "https://x", "--key", "ak_1", "org", "create", "new"], "ASSENT_DATABASE_URL"),
         (["--server", "https://x", "--key", "ak_1", "definitions", "recompile"], "ASSENT_DATABASE_URL"),
         (["--profile", "gone", "inbox"], "no profile 'gone'"),
+        (["inbox", "--server", "https://x"], "stands before the command: assent --server … inbox"),
+        (["members", "list", "--profile", "x"], "before the command: assent --profile … members list"),
+        (["members", "list", "--keys"], "No such option"),
     ],
 )
 def test_what_no_server_is_asked_is_a_usage_error(words: list[str], told: str) -> None:
