@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from assent.people.api_keys import create_api_key
 from assent.store.database import Database
+from assent.templates import library
 from tests.cli.desk import ASSENT, ROOT
 from tests.http.process import server
 from tests.world import hire_with, insert_org, rows
@@ -78,6 +80,22 @@ async def test_a_server_is_sent_what_the_application_adds(
     # It is the same as on the database, to the hash.
     again = command(*words, "--org", "acme", folder=tmp_path, ASSENT_DATABASE_URL=database_url)
     assert again.stdout == found.stdout.replace("published", "unchanged")
+
+
+def test_application_with_a_wrong_file_is_refused_with_the_line_and_what_was_meant(tmp_path: Path) -> None:
+    """As `assent check` shows it, and not by a path alone: with ASSENT_APP set, every command loads the application."""
+    shutil.copytree(library() / "expense_approval", tmp_path / "files")
+    flow = tmp_path / "files" / "flow.yaml"
+    text = flow.read_text()
+    line = next(number for number, each in enumerate(text.split("\n"), 1) if "type: approval" in each)
+    flow.write_text(text.replace("type: approval", "type: aproval", 1))
+    (tmp_path / "misspelt.py").write_text("import assent\n\napp = assent.App().add('files/flow.yaml')\n")
+    for words in (("inbox", "--org", "acme", "--as", "ann"), ("check", "files/flow.yaml")):
+        found = command(*words, "--app", "misspelt:app", folder=tmp_path)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr.startswith(f"files/flow.yaml:{line}:")
+        assert f"{line} │ " in found.stderr
+        assert "did you mean `approval`?" in found.stderr
 
 
 @pytest.mark.parametrize("words", [("check",), ("definitions", "publish", "--org", "acme")])

@@ -253,25 +253,6 @@ def test_application_with_wrong_declarations_is_refused_with_every_problem(
     assert "version" in capsys.readouterr().err
 
 
-def test_application_with_a_wrong_file_is_refused_with_the_line_and_what_was_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As `assent check` shows it, and not by a path alone: with ASSENT_APP set, every command loads the application."""
-    shutil.copytree(SHOP / "definitions", tmp_path / "files")
-    patch = tmp_path / "files" / "equipment.patch.yaml"
-    patch.write_text(patch.read_text().replace("role: boss", "rol: boss"))
-    (tmp_path / "misspelt_shop.py").write_text("import assent\n\napp = assent.App().add('files/')\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    with pytest.raises(typer.Exit) as ended:
-        load_app("misspelt_shop:app")
-    assert ended.value.exit_code == 1
-    said = capsys.readouterr().err
-    assert said.startswith("files/equipment.patch.yaml:6:48: UNKNOWN_KEY `rol`")
-    assert "6 │       - {id: boss, type: approval, approvers: {rol: boss}}" in said
-    assert "hint: did you mean `role`?" in said
-
-
 @pytest.mark.usefixtures("template")  # which makes the roles
 async def test_migration_by_a_role_that_may_not_create_a_schema_is_refused_in_words(
     empty_database_url: str,
