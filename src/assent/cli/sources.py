@@ -38,12 +38,12 @@ def sources_given(paths: Sequence[Path] | None, application: "App | None") -> li
         return sources_at(paths)
     if application is None:
         message = "expected files or folders, or an application with --app"
-        raise typer.BadParameter(message, param_hint="PATHS")
+        raise typer.BadParameter(message, param_hint="paths")
     if not application.sources:
         message = (
             "the application adds no contracts, patches or flows: name files, or add them with app.add(…)"
         )
-        raise typer.BadParameter(message, param_hint="PATHS")
+        raise typer.BadParameter(message, param_hint="paths")
     return list(application.sources)
 
 
