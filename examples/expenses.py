@@ -12,7 +12,7 @@ EXPENSE = {
     "version": 1,
     "fields": {
         "title": {"type": "text", "required": True},
-        "total": {"type": "money", "required": True, "min": 1},
+        "total": {"type": "money", "required": True, "min": 1, "currency": "EUR"},
         "cost_center": {"type": "text"},
     },
     "lifecycle": {

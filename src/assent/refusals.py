@@ -193,7 +193,9 @@ def _rejection_from_database(error: Exception, *, reveals_errors: bool) -> Rejec
     if isinstance(error, UNAVAILABLE) or (isinstance(error, asyncpg.PostgresError) and is_outage(error)):
         message = "the database cannot be used now; nothing was changed"
         if reveals_errors:
-            # A deadline of asyncio has no text.
-            message = str(error) or "the database did not answer in time; nothing was changed"
+            # A deadline of asyncio has no text; PostgreSQL's has lines, and a message is one.
+            message = (
+                " ".join(str(error).split()) or "the database did not answer in time; nothing was changed"
+            )
         return Rejection("UNAVAILABLE", message)
     return None

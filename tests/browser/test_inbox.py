@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.company import Company
 from tests.browser.seat import Desktop
-from tests.world import OTHER_ORG, edit_invoice, request_id
+from tests.world import ORG, OTHER_ORG, edit_invoice, request_id
 
 pytestmark = pytest.mark.long
 
@@ -37,6 +37,12 @@ async def test_an_approval_makes_the_document_active_and_the_next_item_comes(
     await page.keyboard.press("a")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+
+
+async def test_the_link_of_a_mail_leads_to_the_request(desktop: Desktop, company: Company) -> None:
+    view = await company.invoice("INV-1")
+    page = await desktop.open("fin", f"/app/{ORG}/approvals/{request_id(view, 'one')}")
+    await expect(page.get_by_role("heading", name="INV-1")).to_be_visible()
 
 
 async def test_a_rejection_needs_a_reason_which_its_author_reads(desktop: Desktop, company: Company) -> None:

@@ -73,11 +73,12 @@ NEVER_OF_A_MEMBER = {"cryptography", "fastapi", "httpx", "jwt", "starlette", "un
 """What a command of a member on an application does not need."""
 
 
+@pytest.mark.parametrize("application", ["examples.expenses:app", "assent.demo.company:app"])
 async def test_a_members_command_loads_the_application_and_not_what_serves_or_signs(
-    database: Database, database_url: str
+    database: Database, database_url: str, application: str
 ) -> None:
     await found_acme(database)
-    found = probe("inbox", "--as", "ann", "--app", "examples.expenses:app", url=database_url)
+    found = probe("inbox", "--as", "ann", "--app", application, url=database_url)
     assert found["code"] == 0
     loaded = {str(name) for name in found["loaded"]}  # type: ignore[attr-defined]
     assert "assent.runtime.runtime" in loaded

@@ -36,7 +36,8 @@ def commands() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "passport.pdf").touch()
+    for file in ("passport.pdf", "invoice.pdf"):
+        (tmp_path / file).touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSENT_APP", "tests.cli.application:app")
     monkeypatch.setenv("ASSENT_ORG", "acme")

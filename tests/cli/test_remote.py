@@ -60,6 +60,13 @@ def test_a_command_signs_in_with_the_key_and_has_a_key_of_its_own(door: Receiver
     assert len(asked.key) == 36
 
 
+def test_an_inbox_by_a_key_is_of_the_member_of_the_key_and_not_of_the_variable(door: Receiver) -> None:
+    counts = {key: {"open": 0, "overdue": 0} for key in ("mine", "roles", "delegated")}
+    door.will(reply_json({"items": [], "next": None}), reply_json(counts))
+    result = run("inbox", ASSENT_SERVER=door.url, ASSENT_KEY="ak_1", ASSENT_USER="olga")
+    assert result.stdout == "Nothing waits for the member of the key.\n"
+
+
 def test_a_lost_answer_is_asked_for_again_under_the_same_key(door: Receiver) -> None:
     door.will(ReceiverReply(hang_up=True), ReceiverReply(504), reply_json(DELEGATION))
     assert at(door, "delegations", "revoke", ID).exit_code == 0
@@ -131,6 +138,9 @@ def test_a_name_is_one_part_of_a_path(door: Receiver) -> None:
         (["--server", "https://x", "--key", "ak_1", "org", "create", "new"], "ASSENT_DATABASE_URL"),
         (["--server", "https://x", "--key", "ak_1", "definitions", "recompile"], "ASSENT_DATABASE_URL"),
         (["--profile", "gone", "inbox"], "no profile 'gone'"),
+        (["inbox", "--server", "https://x"], "stands before the command: assent --server … inbox"),
+        (["members", "list", "--profile", "x"], "before the command: assent --profile … members list"),
+        (["members", "list", "--keys"], "No such option"),
     ],
 )
 def test_what_no_server_is_asked_is_a_usage_error(words: list[str], told: str) -> None:

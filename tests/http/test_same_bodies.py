@@ -681,6 +681,8 @@ async def test_schedules_are_the_same(world: BothDoors, tmp_path: Path) -> None:
     again = await world.http("adam", "PUT", path, SCHEDULE)
     assert {**again, "updated_at": saved["updated_at"]} == saved
     assert await said("show", "nightly") == await world.http("adam", "GET", path)
+    shown = await world.desk.run("schedules", "next", "nightly", "--count", "3", user="adam")
+    assert len(shown.stdout.splitlines()) == 3
     assert await said("next", "nightly", "--count", "3") == await world.http(
         "adam", "GET", f"{path}/next?count=3"
     )

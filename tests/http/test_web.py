@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from assent.http.app import bare_app
 from tests.http.callers import SETTINGS, problem
 
+ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 PAGE = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
@@ -75,6 +76,34 @@ async def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_program
         program = {"accept": "application/json"}
         assert problem(await client.get("/inbxo", headers=program), 404)["code"] == "NO_SUCH_ROUTE"
         assert problem(await client.post("/inbxo"), 404)["code"] == "NO_SUCH_ROUTE"
+
+
+@pytest.mark.parametrize("mounted", ["", "/erp/approvals"])
+@pytest.mark.parametrize(
+    ("link", "address"),
+    [
+        (f"approvals/{ID}", f"inbox/{ID}"),
+        (f"entities/invoice/{ID}", f"documents/invoice/{ID}"),
+        (f"entities/%2F%2Fevil.example/{ID}", None),
+        (f"entities/%5Cevil.example/{ID}", f"documents/%5Cevil.example/{ID}"),
+        (f"forms/{ID}", "inbox"),
+        (f"questions/{ID}", "inbox"),
+        ("inbox", "inbox"),
+        ("approvals/evil", None),
+        (f"instances/{ID}", None),
+    ],
+)
+async def test_a_link_of_a_message_leads_to_the_page_that_shows_it(mounted, link, address):
+    door = bare_app(SETTINGS)
+    if mounted:
+        outer = FastAPI()
+        outer.mount(mounted, door)
+    async with browser(outer if mounted else door) as client:
+        found = await client.get(f"{mounted}/app/acme/{link}")
+    if address is None:
+        assert (found.status_code, found.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    else:
+        assert (found.status_code, found.headers["location"]) == (307, f"{mounted}/{address}")
 
 
 async def test_mounted_under_a_path_the_page_finds_its_files():

@@ -118,6 +118,18 @@ def test_what_cannot_be_read_is_said_with_its_line(tmp_path: Path, text: str) ->
         assent.App().add(tmp_path / "bad.yaml")
 
 
+async def test_the_inbox_of_the_example_shows_money_and_not_minor_units() -> None:
+    example = runpy.run_path(str(EXAMPLE))
+    async with Sandbox(example["app"], [example["EXPENSE"], example["REMINDER"]]) as sandbox:
+        await sandbox.people(ann=["clerk"], max=["manager"])
+        acme = sandbox.runtime.org(sandbox.org_id)
+        by_ann = acme.by(await sandbox.actor("ann"))
+        taxi = (await by_ann.entities.mutate("expense.create", {"title": "Taxi", "total": 1_950})).entity
+        await by_ann.entities.transition(taxi.id, "submit")
+        (item,) = (await acme.by(await sandbox.actor("max")).approvals.inbox()).items
+    assert item.figure_text == "19.50 EUR"
+
+
 async def test_the_flow_of_the_example_counts_in_the_background_and_tells() -> None:
     example = runpy.run_path(str(EXAMPLE))
     async with Sandbox(example["app"], [example["EXPENSE"], example["REMINDER"]]) as sandbox:

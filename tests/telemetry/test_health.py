@@ -140,8 +140,16 @@ async def test_latency_is_of_the_events_of_the_last_hour(database: Database) -> 
     assert (latency.events, latency.p50_s, latency.p95_s) == (100, pytest.approx(50.5), pytest.approx(95.05))
 
 
+async def test_a_single_event_that_waited_for_a_worker_to_start_is_no_problem(database: Database) -> None:
+    for _ in range(19):
+        await put(database, insert_event, created_at=START - MINUTE, status="completed", completed_at=START)
+    found = await health(database)
+    assert (found.latency.p95_s, found.problems) == (pytest.approx(60), ())
+
+
 async def test_slow_processing_is_a_problem(database: Database) -> None:
-    await put(database, insert_event, created_at=START - MINUTE, status="completed", completed_at=START)
+    for _ in range(20):
+        await put(database, insert_event, created_at=START - MINUTE, status="completed", completed_at=START)
     assert (await health(database)).problems == ("one event in twenty takes longer than 60.0 s; add workers",)
     assert (await health(database, limits=HealthLimits(latency_p95_max_ms=60_000))).is_healthy
 

@@ -6,25 +6,27 @@ from typing import Annotated
 
 import typer
 
-from assent.cli.options import JsonOption, OptionalAppOption, PathArgument, load_app
+from assent.cli.options import JsonOption, OptionalAppOption, OptionalPathsArgument, PathArgument, load_app
 
 
 def check(
-    paths: Annotated[list[Path], typer.Argument(help="Files, folders, or - for standard input.")],
+    paths: OptionalPathsArgument = None,
     app: OptionalAppOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check contracts, patches and flows, and print every problem. Exit code 1 means that there are some.
 
-    With --app, operations, tasks, services, actions and channels that the application does not register are problems.
+    With --app, operations, tasks, services, actions and channels that the application does not register are problems;
+    without paths, what the application adds is checked.
     """
     from assent.bodies.definitions import CheckedBody
     from assent.cli.output import counted, print_body, print_problems, print_summary
-    from assent.cli.sources import sources_at
+    from assent.cli.sources import sources_given
     from assent.definitions.check import check_sources
 
-    sources = sources_at(paths)
-    found = check_sources(sources) if app is None else load_app(app).check(*sources)
+    application = load_app(app) if app is not None else None
+    sources = sources_given(paths, application)
+    found = check_sources(sources) if application is None else application.check(*sources)
     if json:
         print_body(CheckedBody.of_check(found.problems, found.workflows))
     else:

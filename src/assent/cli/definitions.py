@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from assent.cli.options import JsonOption, OptionalAppOption, load_app, named
+from assent.cli.options import JsonOption, OptionalAppOption, OptionalPathsArgument, load_app, named
 from assent.cli.remote import current_server, get, post
 from assent.cli.session import (
     BY_KEY,
@@ -217,8 +216,8 @@ OrgOption = Annotated[
 
 @app.command()
 def publish(
-    paths: Annotated[list[Path], typer.Argument(help="Files, folders, or - for standard input.")],
     org: OrgOption,
+    paths: OptionalPathsArgument = None,
     app: OptionalAppOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -226,18 +225,20 @@ def publish(
 
     Prints every problem with its line, and ends with 1, where there is one. With --app, operations, tasks, services,
     actions and channels that the application does not register are problems, and the engine's role gets the rights on
-    the application's own tables that it declares.
+    the application's own tables that it declares. Without paths, what the application adds is published.
     """
     from assent.cli.output import print_body
     from assent.cli.refusals import exit_with
-    from assent.cli.sources import sources_at, texts_at
+    from assent.cli.sources import sources_given, texts_at, texts_of
     from assent.model.problems import Invalid
 
     server = current_server()
-    texts = texts_at(paths) if server is not None else []
-    sources = sources_at(paths) if server is None or app is not None else []
+    application = load_app(app) if app is not None and app != BY_KEY else None
+    sources = (
+        sources_given(paths, application) if server is None or application is not None or not paths else []
+    )
+    texts = [] if server is None else texts_at(paths) if paths else texts_of(sources)
     try:
-        application = load_app(app) if app is not None and app != BY_KEY else None
         if application is not None and (problems := application.check(*sources).problems):
             raise Invalid(problems)
         if server is not None:

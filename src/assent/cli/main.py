@@ -60,12 +60,28 @@ from assent.cli import (
 from assent.cli.remote import choose_none, choose_server, current_server
 from assent.cli.session import BY_KEY
 
+_OF_A_SERVER: Final = ("--server", "--key", "--profile")
+
 
 class FlagCommand(TyperCommand):
-    """A command whose flags show no type: `--json`, not `--json <bool>`, which reads as if it took a value."""
+    """A command whose flags show no type: `--json`, not `--json <bool>`, which reads as if it took a value.
+
+    For an option that chooses a server it says where that stands: before the command.
+    """
 
     def get_params(self, ctx: Any) -> Any:
         return _without_types_of_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            name = getattr(error, "option_name", None)
+            if name not in _OF_A_SERVER:
+                raise
+            words = ctx.command_path.partition(" ")[2]
+            message = f"it stands before the command: assent {name} … {words}"
+            raise typer.BadParameter(message, ctx=ctx, param_hint=name) from None
 
 
 class FlagGroup(TyperGroup):

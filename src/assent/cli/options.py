@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 
 PathArgument = Annotated[Path, typer.Argument(help="A file, a folder, or - for standard input.")]
+OptionalPathsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Files, folders, or - for standard input; without them, what the application adds.",
+    ),
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, for programs: the same bodies as the HTTP API.")
 ]
@@ -64,6 +70,10 @@ def load_app(place: str) -> "App":
             f"no module {error.name!r}: run this where {module_name!r} can be imported"
         ) from error
     except Invalid as error:
+        if any(problem.source is not None for problem in error.problems):
+            from assent.cli.sources import exit_with_problems
+
+            exit_with_problems(error.problems)
         exit_with(error)
     found = getattr(module, name, None)
     if not isinstance(found, App):

@@ -1,6 +1,7 @@
 """`assent schedules`: cron lines that start tasks: make, list, show, pause, resume, run and delete them."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,7 @@ def next_(
         print_body(found)
         return
     for at in found.times:
-        console().print(moment(at))
+        console().print(moment(datetime.fromisoformat(at)))
 
 
 @app.command()

@@ -100,6 +100,8 @@ def by_member(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*, app: str, org: str, user: str, json: bool, **given: Any) -> None:
+        if current_server() is not None and user == os.environ.get(_OF_KEY["--as"]):
+            user = BY_KEY  # the variable is for the database, and names another member perhaps
         command(who=ActorOptions(app, org, user, json), **given)
 
     _, *own = signature(command).parameters.values()

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -14,7 +15,11 @@ from assent.cli.output import counted, print_problems, print_summary
 from assent.compiler.declarations import Compiled, compile_sources
 from assent.compiler.diff import Diff, diff
 from assent.compiler.source import Source, SourceLimits, read_sources
+from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
+
+if TYPE_CHECKING:
+    from assent.app import App
 
 SUFFIXES = (".yaml", ".yml")
 """What is read in a folder; a file that is named is read whatever it is called."""
@@ -25,6 +30,26 @@ def sources_at(paths: Sequence[Path]) -> list[Source]:
     """Return every document in the files at `paths`, in order; a folder means all YAML files below it."""
     files = [file for path in paths for file in files_at(path)]
     return [source for file in dict.fromkeys(files) for source in read_sources(_bytes_of(file), str(file))]
+
+
+def sources_given(paths: Sequence[Path] | None, application: "App | None") -> list[Source]:
+    """Return every document at `paths`; without paths, everything that the application adds."""
+    if paths:
+        return sources_at(paths)
+    if application is None:
+        message = "expected files or folders, or an application with --app"
+        raise typer.BadParameter(message, param_hint="paths")
+    if not application.sources:
+        message = (
+            "the application adds no contracts, patches or flows: name files, or add them with app.add(…)"
+        )
+        raise typer.BadParameter(message, param_hint="paths")
+    return list(application.sources)
+
+
+def texts_of(sources: Sequence[Source]) -> list[tuple[str, str]]:
+    """Return the names of sources and their documents as JSON, which is YAML, as a server compiles them."""
+    return [(source.name, json.dumps(source.data)) for source in sources]
 
 
 def texts_at(paths: Sequence[Path]) -> list[tuple[str, str]]:
@@ -66,6 +91,22 @@ def _bytes_of(file: Path) -> bytes:
             return stream.read(size)
     except OSError as error:
         raise typer.BadParameter(f"cannot read {file}: {error.strerror}") from error
+
+
+def exit_with_problems(problems: Sequence[Problem]) -> NoReturn:
+    """Print the problems of an application's declarations as `check` does, each with its line, and exit with 1."""
+    names = dict.fromkeys(problem.source for problem in problems if problem.source is not None)
+    print_problems(problems, [source for name in names for source in _sources_if_readable(name)], stderr=True)
+    print_summary(problems, counted(len(names), "document"), stderr=True)
+    raise typer.Exit(1)
+
+
+def _sources_if_readable(name: str) -> list[Source]:
+    """Return the documents of a file; none of what is no file, such as a value of Python, or is no YAML."""
+    try:
+        return sources_at([Path(name)]) if Path(name).is_file() else []
+    except Invalid:
+        return []
 
 
 def declared_at(path: Path) -> tuple[Compiled, ...]:

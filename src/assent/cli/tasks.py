@@ -184,7 +184,7 @@ def list_(  # noqa: PLR0913, PLR0917
 
     route = get("tasks", status=status, type=type, instance_id=instance, cursor=cursor, limit=limit)
     page = act(who, route, work)
-    print_items(page, json=who.json, show=_table, none="There is no such task.")
+    print_items(page, json=who.json, show=_table, none="There is no task.")
 
 
 @app.command()

@@ -22,7 +22,6 @@ from rich.text import Text
 from assent.app import App
 from assent.compiler.source import Source, read_source
 from assent.definitions.publish import publish_sources
-from assent.http.web import is_built
 from assent.model.actor import SYSTEM, Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Entity
@@ -191,6 +190,8 @@ async def welcome(database: Database, console: Console, address: str, keys: Keys
         console.print(Text(f"  {title}", "dim"))
         console.print(Text(f"  {command}\n"), soft_wrap=True)
     console.print(Text("\nAll routes, to read and to try: ", "dim"), Text(f"{address}/docs", "cyan"), sep="")
+    from assent.http.web import is_built  # noqa: PLC0415  commands on this application serve nothing
+
     if is_built():
         console.print(
             Text("In the browser, as a person to choose: ", "dim"),

@@ -10,9 +10,10 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
-from starlette.responses import FileResponse, HTMLResponse
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 import assent
 from assent.http.openapi import root_path
@@ -21,6 +22,14 @@ FOLDER: Final = Path(assent.__file__).parent / "web"
 PAGE: Final = "index.html"
 ADDRESSES: Final = ("", "sign-in", "inbox", "documents")
 """The first part of every address that the page shows."""
+LINKED: Final = {
+    "approvals/{item:uuid}": "inbox/{item}",
+    "entities/{entity_type}/{item:uuid}": "documents/{entity_type}/{item}",
+    "forms/{item:uuid}": "inbox",
+    "questions/{item:uuid}": "inbox",
+    "inbox": "inbox",
+}
+"""What messages link to, below `app/{org}`, and the address that shows it. Forms and questions are in the inbox."""
 BASE: Final = '<base href="/" />'
 """Addresses on the page are relative to it, so that it works under the path where an application mounts the API."""
 
@@ -69,12 +78,21 @@ def add_web(door: FastAPI, program_paths: Iterable[str]) -> None:
     async def show_page(request: Request) -> HTMLResponse:
         return _shown(request, 200)
 
+    async def follow_link(request: Request) -> RedirectResponse:
+        # The pattern of the path is of our own; what a caller wrote goes into the address quoted.
+        pattern = request.scope["route"].path.removeprefix("/app/{org}/")
+        parts = {name: quote(str(value), safe="") for name, value in request.path_params.items()}
+        return RedirectResponse(f"{root_path(request)}/{LINKED[pattern].format(**parts)}")
+
     async def show_file(request: Request) -> Response:
         return _file_reply(request, request.path_params["name"])
 
     for address in ADDRESSES:
         for path in {f"/{address}", f"/{address}/{{rest:path}}" if address else "/"}:
             door.add_api_route(path, show_page, methods=["GET", "HEAD"], include_in_schema=False)
+    for pattern in LINKED:
+        path = f"/app/{{org}}/{pattern}"
+        door.add_api_route(path, follow_link, methods=["GET", "HEAD"], include_in_schema=False)
     door.add_api_route("/assets/{name}", show_file, methods=["GET", "HEAD"], include_in_schema=False)
     found = {path.lstrip("/").partition("/")[0] for path in program_paths}
     door.state.program_parts = found | {"assets"}

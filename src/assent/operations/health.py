@@ -58,6 +58,8 @@ async def find_stuck(
 LATEST_EVENTS_MAX: Final = 10_000
 """Of the events of the last hour, no more are looked at."""
 _LAST_HOUR: Final = timedelta(hours=1)
+_EVENTS_JUDGED_MIN: Final = 20
+"""Of fewer, one in twenty is none: the first that waited for a worker to start would be a finding for an hour."""
 _FINDINGS_MAX: Final = 100
 _DAY_MS: Final = 86_400_000
 
@@ -164,7 +166,9 @@ def _late(queues: Sequence[Queue], limits: HealthLimits) -> Iterator[str]:
 
 
 def _slow(latency: Latency, limits: HealthLimits) -> Iterator[str]:
-    if latency.p95_s is not None and latency.p95_s * 1000 > limits.latency_p95_max_ms:
+    if latency.events < _EVENTS_JUDGED_MIN or latency.p95_s is None:
+        return
+    if latency.p95_s * 1000 > limits.latency_p95_max_ms:
         yield f"one event in twenty takes longer than {latency.p95_s:,.1f} s; add workers"
 
 

@@ -1,8 +1,10 @@
 """A problem on the terminal shows the line, marks the column, and cannot steer the terminal."""
 
 from assent.cli.output import in_reading_order, report, summary
+from assent.cli.refusals import as_text, rejection_from
 from assent.compiler.source import Source, read_source
 from assent.model.problems import Position, Problem
+from assent.store.errors import StoreError
 
 
 def shown(line: str, column: int, *, hint: str | None = None) -> list[str]:
@@ -56,3 +58,12 @@ def test_the_summary_counts() -> None:
     assert summary([], "2 files").plain == "✓ 2 files"
     assert summary([problem], "2 files").plain == "✗ 1 problem in 2 files"
     assert summary([problem, problem], "2 files").plain == "✗ 2 problems in 2 files"
+
+
+def test_statement_that_an_administrator_is_to_run_is_on_the_line_and_whole() -> None:
+    """PostgreSQL's errors have lines; a line break was shown as `�`, in the middle of what is to be copied."""
+    said = "permission denied\nDETAIL:  Only roles with ADMIN may. Have an administrator run this:\nGRANT a TO b;"
+    rejection = rejection_from(StoreError(said))
+    assert rejection is not None
+    assert as_text(rejection).plain.endswith("Have an administrator run this: GRANT a TO b;")
+    assert "�" not in as_text(rejection).plain
