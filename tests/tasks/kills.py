@@ -104,7 +104,7 @@ class KillsOutcome:
         return [rule for rule, holds in rules.items() if not holds]
 
 
-class Fleet:
+class WorkersToKill:
     """The workers, by their process ids."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -130,7 +130,7 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet_on(url: str) -> AsyncIterator[Fleet]:
+async def fleet_on(url: str) -> AsyncIterator[WorkersToKill]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.processes.fleet", url),
         cwd=ROOT,
@@ -138,7 +138,7 @@ async def fleet_on(url: str) -> AsyncIterator[Fleet]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    fleet = Fleet(process)
+    fleet = WorkersToKill(process)
     try:
         for _ in range(WORKERS):
             await fleet.add()
