@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tasks.kills import BEGIN, END, PROOF, WORKERS, record, report, run
+from tests.faults.chaos.__main__ import PROOF
+from tests.tasks.kills import BEGIN, END, WORKERS, record, report, run
 
 pytestmark = pytest.mark.long
 
