@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 NODE := $(shell node -e '[a,b]=process.versions.node.split(".");process.exit(a>20||a==20&&b>=19?0:1)' 2>/dev/null && command -v npm >/dev/null || echo $(VENV)/.node)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test web client test-pg test-pg15 mutants chaos check docs format baseline sync bench lock clean
+.PHONY: help demo test web client test-pg test-pg15 mutants chaos kills check docs format baseline sync bench lock clean
 .PHONY: format-is-right types imports names compiled
 
 help: ## this list
@@ -43,6 +43,9 @@ mutants: $(VENV)/.dev ## edits that a test must notice, one by one; slow, not pa
 
 chaos: $(VENV)/.dev ## faults at random under load for MINUTES=5, then a check of everything; writes docs/proof.md; SEED=n repeats a run
 	$(BIN)/python -m tests.faults.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) --record
+
+kills: $(VENV)/.dev ## workers that are killed again and again during TASKS=10000 tasks; writes docs/proof.md; SEED=n repeats the choices
+	$(BIN)/python -m tests.tasks.kills --tasks $(or $(TASKS),10000) $(if $(SEED),--seed $(SEED)) --record
 
 check: format-is-right types imports names ## format, lint, strict types, import contracts, names in strings, words, class names
 

@@ -25,17 +25,30 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/."""
     for source, place in PAGES.items():
         files.append(File.generated(config, place, content=(ROOT / source).read_text(encoding="utf-8")))
+    for page in sorted((ROOT / "examples").glob("*/README.md")):
+        text = "\n".join([page.read_text(encoding="utf-8"), *map(_listing, sorted(page.parent.glob("*.*")))])
+        files.append(File.generated(config, f"examples/{page.parent.name}.md", content=text))
     for example in sorted((ROOT / "examples").glob("*.py")):
         text = f"# {example.name}\n\n```python\n{example.read_text(encoding='utf-8')}```\n"
         files.append(File.generated(config, f"examples/{example.stem}.md", content=text))
     return files
 
 
+def _listing(path: Path) -> str:
+    """Return a module of an example as a part of its page; the page itself is no module."""
+    language = {".py": "python", ".sql": "sql"}.get(path.suffix)
+    if language is None:
+        return ""
+    return f"## {path.name}\n\n```{language}\n{path.read_text(encoding='utf-8')}```\n"
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links of the repository lead to pages of the site; what is no page there stays as text."""
     place = page.file.src_uri
     origins = {place: source for source, place in PAGES.items()}
-    folder = (ROOT / origins.get(place, f"docs/{place}")).parent
+    of_example = ROOT / place.removesuffix(".md") / "README.md"
+    origin = f"{of_example.parent.relative_to(ROOT)}/README.md" if of_example.exists() else f"docs/{place}"
+    folder = (ROOT / origins.get(place, origin)).parent
     depth = place.count("/")
 
     def rewritten(link: re.Match[str]) -> str:
@@ -56,6 +69,8 @@ def _in_site(text: str, path: str, anchor: str, depth: int) -> str:
         return f"[{text}]({up}{PAGES[path]}{anchor})"
     if path.startswith("docs/"):
         return f"[{text}]({up}{path.removeprefix('docs/')}{anchor})"
+    if path.startswith("examples/") and path.endswith("/README.md"):
+        return f"[{text}]({up}{path.removesuffix('/README.md')}.md)"
     if path.startswith("examples/") and path.endswith(".py"):
         return f"[{text}]({up}{path.removesuffix('.py')}.md)"
     return text if text.startswith("`") else f"{text} (`{path}`)"

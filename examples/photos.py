@@ -29,13 +29,15 @@ def folder() -> Path:
 async def scan(task: assent.TaskContext) -> int:
     """Emit an event for each file. The cause makes it one event, however often a file that stays the same is seen."""
     files = [path for path in sorted(folder().iterdir()) if path.suffix != ".json"]
-    for path in files:
-        data = {
+    found = {
+        f"{path.name} {path.stat().st_mtime_ns}": {
             "name": path.name,
             "mime_type": mimetypes.guess_type(path.name)[0] or "",
             "size": path.stat().st_size,
         }
-        await task.emit("file.found", data, cause=f"{path.name} {path.stat().st_mtime_ns}")
+        for path in files
+    }
+    await task.emit_many("file.found", found)
     return len(files)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from assent.app import App
+    from assent.documents.blobs import Blobs
     from assent.jobs.job import Failed
     from assent.kernel import Kernel
     from assent.model.actor import SYSTEM, Actor
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from assent.runtime.submitted_task import SubmittedTask
     from assent.runtime.sync_runtime import SyncOrgRuntime, SyncRuntime
     from assent.runtime.task_commands import NewTask, TaskHandle
-    from assent.store.database import Database
+    from assent.store.database import Connection, Database
     from assent.store.migrate import migrate
     from assent.tasks.context import TaskContext
     from assent.tasks.errors import ClaimLost, GiveUp, Retry, TaskFailed, is_transient
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 _PLACES: Final = {
     "App": "assent.app",
+    "Blobs": "assent.documents.blobs",
     "Kernel": "assent.kernel",
     "Actor": "assent.model.actor",
     "SYSTEM": "assent.model.actor",
@@ -56,6 +58,7 @@ _PLACES: Final = {
     "SubmittedTask": "assent.runtime.submitted_task",
     "NewTask": "assent.runtime.task_commands",
     "TaskHandle": "assent.runtime.task_commands",
+    "Connection": "assent.store.database",
     "Database": "assent.store.database",
     "migrate": "assent.store.migrate",
     "TaskContext": "assent.tasks.context",
@@ -77,11 +80,13 @@ __all__ = [
     "Actor",
     "App",
     "Background",
+    "Blobs",
     "Blocked",
     "Change",
     "ClaimLost",
     "Command",
     "Complete",
+    "Connection",
     "Database",
     "Entity",
     "EntityFilter",

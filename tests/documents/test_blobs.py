@@ -58,6 +58,18 @@ async def test_deleting_what_is_not_there_is_no_error(store: Blobs) -> None:
         await store.fetch(key)
 
 
+async def test_keys_below_a_folder_are_listed_and_the_size_of_each_is_known(store: Blobs) -> None:
+    keys = {f"vault/acme/{number}" for number in range(1_200)}
+    for key in (*keys, "vault/acme2/0", "vault/other"):
+        await store.store(key, parts(key.encode()))
+    await store.store("vault/acme/empty", parts())
+    assert {key async for key in store.list("vault/acme")} == {*keys, "vault/acme/empty"}
+    assert [key async for key in store.list("nothing")] == []
+    assert await store.size("vault/acme/7") == len("vault/acme/7")
+    assert await store.size("vault/acme/empty") == 0
+    assert await store.size("vault/acme") is None
+
+
 async def test_a_folder_and_memory_sign_no_links(store: Blobs) -> None:
     assert await store.presigned_url(blob_key("acme", uuid4()), timedelta(minutes=1)) is None
 

@@ -1,12 +1,14 @@
 """The guide tells one onboarding from its beginning to its end: it is played over HTTP, word for word."""
 
 import re
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
 import orjson
 from httpx import AsyncClient
 
+import assent
 from assent.app import App
 from tests.documents.conftest import CLIENT, RON, Compliance
 from tests.http.callers import CALLBACKS, SETTINGS, People
@@ -44,6 +46,15 @@ class Story:
             assert self.names.setdefault(expected, found) == found, path
         else:
             assert expected == found, path
+
+
+async def test_files_of_an_application_are_kept_as_the_guide_says() -> None:
+    (code,) = re.findall(r"```python\n(blobs = assent.Blobs.*?)```", GUIDE, re.DOTALL)
+    lines = "\n".join(f"    {line}" for line in code.splitlines())
+    names: dict[str, Any] = {"assent": assent, "AsyncIterator": AsyncIterator}
+    exec(f"async def block():\n{lines}\n    return blobs", names)  # noqa: S102
+    kept = await names["block"]()
+    assert await kept.size("reports/acme/2026-05") is None, "it has run to its end"
 
 
 async def test_the_story_of_the_guide_is_what_happens(compliance: Compliance) -> None:

@@ -35,6 +35,7 @@ class Faulty:
     def __init__(self, proxy: Proxy, behind: Database, database: Database, receiver: Receiver) -> None:
         self.app = App()
         self.ran: list[str] = []
+        self.began = 0
         self.release = asyncio.Event()
         self.app.task("tests.note")(self._note)
         self.app.task("tests.wait")(self._wait)
@@ -46,6 +47,7 @@ class Faulty:
         self.ran.append(what)
 
     async def _wait(self) -> None:
+        self.began += 1
         await self.release.wait()
 
     async def submit(self, kind: str) -> None:
@@ -167,3 +169,29 @@ async def test_claim_that_is_still_being_answered_is_not_given_back(faulty: Faul
     assert faulty.ran == ["c"]
     found = await faulty.row("tasks")
     assert (found["status"], found["attempts"]) == ("done", 1)
+
+
+async def test_slow_comparison_does_not_give_back_what_another_lane_claims_meanwhile(faulty: Faulty) -> None:
+    """Two lanes compare at once; one has its answer and could claim, the other has not looked at the database yet."""
+    duty = Tasks(faulty.place)
+    await faulty.runtime.org(ORG).tasks.submit("tests.wait")
+    duty._jobs.doubt()
+    comparing = faulty.proxy.arm(Fault("give_back_unknown", moment="before", action="hold"))
+    slow = asyncio.create_task(duty.run_once())
+    async with asyncio.timeout(WAIT_MAX_S):
+        await comparing.wait()
+        quick = asyncio.create_task(duty.run_once())
+        await asyncio.wait({quick}, timeout=1)
+        quicker = asyncio.create_task(duty.run_once())
+        await asyncio.wait({quicker}, timeout=1)
+        comparing.release()
+        await asyncio.gather(slow, quick, quicker)
+        faulty.release.set()
+
+        async def has_ended() -> bool:
+            return bool((await faulty.row("tasks"))["status"] == "done")
+
+        await faulty.run_until(duty, has_ended)
+        await duty.finish()
+    assert faulty.began == 1, "it was given back while it ran, and ran once more under the same attempt"
+    assert (await faulty.row("tasks"))["attempts"] == 1

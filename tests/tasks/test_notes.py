@@ -65,11 +65,13 @@ async def test_last_words_of_an_attempt_are_kept_with_its_end(
             async with task.transaction() as connection:
                 await connection.execute("SELECT 1")
         task.log(f"attempt {task.attempt}")
+        task.progress(0.5, f"attempt {task.attempt}")
         if task.attempt == 1:
             raise TimeoutError("once more")
 
     def speak_plainly(task: assent.TaskContext) -> None:
         task.log(f"attempt {task.attempt}")
+        task.progress(0.5, f"attempt {task.attempt}")
         if task.attempt == 1:
             raise TimeoutError("once more")
 
@@ -80,6 +82,11 @@ async def test_last_words_of_an_attempt_are_kept_with_its_end(
     clock.advance("1m")
     await worker.work()
     assert await lines_of(worker, task_id) == [(1, 1, "info", "attempt 1"), (2, 1, "info", "attempt 2")]
+    found = await worker.runtime.org(ORG).tasks.get(task_id)
+    assert [one.code for one in found.tried] == ["TASK_FAILED", None], (
+        "the second attempt is done, with its notes"
+    )
+    assert found.progress.message == "attempt 2"
 
 
 async def test_worker_that_has_lost_the_task_writes_nothing(

@@ -22,15 +22,9 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.postgres import SETTINGS
 from tests.statements import StatementCounter
+from tests.tasks.spans import HISTORY, most_at_once, spans_by_resource
 from tests.workers import OpenTasksWorker, TasksWorker
 from tests.world import ORG, fetch
-
-HISTORY = """
-SELECT a.started_at, a.ended_at, t.resources, t.rate_key FROM assent.job_attempts a
-  JOIN assent.jobs j ON j.org_id = a.org_id AND j.id = a.job_id
-  JOIN assent.task_throttles t ON t.org_id = j.org_id AND t.id = j.throttle
- WHERE a.org_id <> 'aatwin' ORDER BY a.started_at
-"""
 
 OPEN = "SELECT FROM assent.jobs WHERE org_id = 'acme' AND ended_at IS NULL"
 
@@ -92,24 +86,6 @@ def tasks(type: str, number: int, **rest: Any) -> list[assent.NewTask]:
 
 async def submit_all(worker: TasksWorker, many: Sequence[assent.NewTask], org: str = ORG) -> list[UUID]:
     return [task.id for task in await worker.runtime.org(org).tasks.submit_many(many)]
-
-
-def most_at_once(spans: Sequence[tuple[datetime, datetime]]) -> int:
-    """Return how many of these spans of time were open at one instant at most; one that ends makes room at once."""
-    changes = sorted([(at, 1) for at, _ in spans] + [(at, -1) for _, at in spans])
-    open_now, most = 0, 0
-    for _, change in changes:
-        open_now += change
-        most = max(most, open_now)
-    return most
-
-
-async def spans_by_resource(database: Database) -> dict[str, list[tuple[datetime, datetime]]]:
-    spans: dict[str, list[tuple[datetime, datetime]]] = {}
-    for row in await fetch(database, HISTORY):
-        for name in row["resources"]:
-            spans.setdefault(name, []).append((row["started_at"], row["ended_at"]))
-    return spans
 
 
 async def test_third_waits_until_one_of_two_has_ended(worker: TasksWorker) -> None:

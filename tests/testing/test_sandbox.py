@@ -1,5 +1,6 @@
 """A sandbox is an application by itself: with its own database, people and definitions, gone when the test is."""
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import asyncpg
@@ -8,6 +9,7 @@ import pytest
 from assent.app import App
 from assent.model.mutation import Command, Refused
 from assent.model.problems import Invalid
+from assent.tasks.context import TaskContext
 from assent.testing import START, Sandbox
 from tests.authored import DESIGN, invoice_contract, invoice_patch
 
@@ -169,3 +171,40 @@ class TestSending:
             await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start("a.b")
             await sandbox.advance_time("1 day")
             assert (await self.status(sandbox), sent) == outcome
+
+
+async def test_tasks_with_limits_are_done_when_the_sandbox_is_drained(postgres_url: str) -> None:
+    """A worker hears of them by a notification, and looks by itself once in a second: a sandbox waits for neither."""
+    app = App().resource("scanner", max_concurrency=1)
+
+    @app.task("tests.scan", resources=["scanner"])
+    def scan() -> str:
+        return "scanned"
+
+    async with Sandbox(app, server=postgres_url) as sandbox:
+        acme = sandbox.runtime.org(sandbox.org_id)
+        for _ in range(3):
+            task = await scan.submit(acme)
+            await sandbox.drain()
+            assert await task.status() == "done"
+
+
+async def test_what_the_application_declares_holds_for_tables_of_its_files(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    app = App().grant("scans", "INSERT").grant("pages")
+
+    @app.task("tests.save", attempts_max=1)
+    async def save(task: TaskContext) -> None:
+        async with task.transaction() as connection:
+            await connection.execute("INSERT INTO public.scans VALUES (1)")
+
+    for table in ("scans", "pages"):
+        (tmp_path / f"{table}.sql").write_text(f"CREATE TABLE public.{table} (number integer);")
+    async with Sandbox(app, server=postgres_url) as sandbox:
+        for table in ("scans", "pages"):
+            await sandbox.sql(tmp_path / f"{table}.sql")  # at the first, the other table is not there yet
+        task = await save.submit(sandbox.runtime.org(sandbox.org_id))
+        await sandbox.drain()
+        assert await task.status() == "done"
+        assert await sandbox.rows_of("scans") == [{"number": 1}]

@@ -197,6 +197,29 @@ async def test_task_emits_with_its_completion_or_not_at_all(app: App, database: 
     await worker.duty.finish()
 
 
+async def test_task_emits_many_in_one_statement_and_each_cause_once(
+    app: App, database: Database, statement_counter: StatementCounter
+) -> None:
+    @app.task("file.store")
+    async def store(task: assent.TaskContext, names: list[str]) -> None:
+        async with task.transaction():
+            before = len(statement_counter)
+            await task.emit_many("file.stored", {name: SONG | {"hash": name} for name in names})
+            said.append(len(statement_counter) - before)
+
+    said: list[int] = []
+    worker = TasksWorker(app, database)
+    for names in (["a"], ["a", "b", *map(str, range(200))], []):
+        await worker.submit("file.store", {"names": names})
+        assert await worker.work() == {"done": 1}
+    while await route(app, database):
+        pass
+    read = [input["of"] for name, input, _ in await started(database) if name == "tags.read"]
+    assert sorted(read) == sorted(["a", "b", *map(str, range(200))])
+    assert said[0] == said[1] <= 3, "a savepoint, its release, and the events in one statement"
+    await worker.duty.finish()
+
+
 async def test_event_for_a_trigger_of_newer_code_is_left_to_it(
     app: App, database: Database, clock: MovedClock
 ) -> None:

@@ -90,7 +90,8 @@ def test_every_page_is_reached_from_the_index_which_the_readme_links() -> None:
 
 def test_every_example_is_named_in_the_index() -> None:
     named = {target for target, _ in links(INDEX)}
-    assert [name(path) for path in (ROOT / "examples").glob("*.py") if path not in named] == []
+    examples = [path for kind in ("*.py", "*/README.md") for path in (ROOT / "examples").glob(kind)]
+    assert [name(path) for path in examples if path not in named] == []
 
 
 def test_every_decision_that_is_named_has_a_heading() -> None:

@@ -185,7 +185,8 @@ def test_names_of_modules_exist(kind):
 
 
 def test_sql_files_exist():
-    there = {path.name for path in [*SOURCE.rglob("*.sql"), *(ROOT / "tests").rglob("*.sql")]}
+    folders = (SOURCE, ROOT / "tests", ROOT / "examples")
+    there = {path.name for folder in folders for path in folder.rglob("*.sql")}
     named = {
         Found(file, line, text)
         for file, line, text in strings(f_strings=False)

@@ -17,7 +17,7 @@ from assent.worker.nodes import Nodes
 from assent.worker.supervisor import duties
 from tests.processes.commands import RunningCommand, start_command, worker
 from tests.statements import StatementCounter
-from tests.workers import with_options
+from tests.workers import TasksWorker, with_options
 from tests.world import ORG, fetch
 
 OPERATOR = Actor("olga", capabilities=frozenset({"operations:read"}))
@@ -127,3 +127,23 @@ async def _seen(database: Database, number: int) -> list[Any]:
         if len(rows) == number:
             break
     return json.loads(json.dumps([dict(row) for row in rows]))  # type: ignore[no-any-return]
+
+
+async def test_attempt_says_which_node_made_it_also_one_that_was_lost(app: App, database: Database) -> None:
+    @app.task("tests.note")
+    async def note() -> None: ...
+
+    acme = app.runtime(database).org(ORG, OPERATOR)
+    task_id = (await app.runtime(database).org(ORG).tasks.submit("tests.note")).id
+    lost, other = (TasksWorker(app, database) for _ in range(2))
+    nodes = [of_kind(duties(one.place, ["nodes"])) for one in (lost, other)]
+    for each in nodes:
+        await each.run_once()
+    assert len(await lost.claim(1)) == 1
+    known = {node.id for node in (await acme.operations.nodes()).items}
+    await other.sweep()
+    await other.work()
+    made = [one.worker_id for one in (await app.runtime(database).org(ORG).tasks.get(task_id)).tried]
+    assert made == [lost.place.lease.worker_id, other.place.lease.worker_id]
+    assert set(made) == known
+    await other.duty.finish()

@@ -328,6 +328,9 @@ class AttemptBody(ResponseModel):
     error_type: str | None = Field(description="The type of the exception.", examples=["TimeoutError"])
     stack_trace: str | None
     retryable: bool | None = Field(description="Of one that failed: whether a further attempt could help.")
+    worker_id: UUID | None = Field(
+        description="The id of the node that made it; null where the task was ended from outside."
+    )
 
 
 class ProgressBody(ResponseModel):

@@ -376,13 +376,14 @@ def _print(task: Any, json: bool) -> None:
             one.outcome,
             moment(one.started_at),
             moment(one.ended_at),
+            str(one.worker_id) if one.worker_id else None,
             one.code,
             one_line(one.error),
         ]
         for one in task.tried
     )
     if task.tried:
-        print_table(table(("  attempt", "outcome", "began", "ended", "code", "error"), attempts))
+        print_table(table(("  attempt", "outcome", "began", "ended", "node", "code", "error"), attempts))
 
 
 def _log_table(lines: "Sequence[Any]") -> "Table":

@@ -1,6 +1,7 @@
 """Where the bytes of files are: one interface to a folder, memory, or a bucket of S3, Google or Azure, by obstore.
 
-Keys begin with the org and end with an id that is used once. `files.py` keeps bytes and rows together.
+Keys of documents begin with the org and end with an id that is used once. `files.py` keeps bytes and rows together.
+Applications have keys of their own in the same store.
 """
 
 import asyncio
@@ -170,6 +171,27 @@ class Blobs:
         except (OSError, obstore.exceptions.BaseError) as error:
             raise unavailable(error) from error
         return _parts(found)
+
+    async def size(self, key: str) -> int | None:
+        """Return how many bytes a key has; None of one that is not there."""
+        obstore, store = _obstore(), self._store()
+        try:
+            found = await obstore.head_async(store, key)
+        except (FileNotFoundError, obstore.exceptions.NotFoundError):
+            return None
+        except (OSError, obstore.exceptions.BaseError) as error:
+            raise unavailable(error) from error
+        return int(found["size"])
+
+    async def list(self, prefix: str) -> AsyncIterator[str]:
+        """Return the keys below a folder, such as `vault/acme`, in no order; raise `Refused` if they cannot be had."""
+        obstore, store = _obstore(), self._store()
+        try:
+            async for page in obstore.list(store, prefix):
+                for found in page:
+                    yield str(found["path"])
+        except (OSError, obstore.exceptions.BaseError) as error:
+            raise unavailable(error) from error
 
     async def delete(self, key: str) -> None:
         """Delete a key; one that is not there is deleted."""

@@ -24,13 +24,14 @@ NOTES: Final = {"DateTime": 306, "Make": 271, "Model": 272, "Software": 305, "Or
 OCR_SECONDS: Final = 45
 
 
-async def read_file(file: FileToRead, bounds: Bounds = BOUNDS) -> Extraction:
-    """Return what is in a file: an extractor, as `app.extractor("passport")(read_file)`.
+async def read_file(file: FileToRead | Path, bounds: Bounds = BOUNDS) -> Extraction:
+    """Return what is in a file: an extractor, as `app.extractor("passport")(read_file)`, or of any path.
 
     A file that wants more than it may have, or that no library can read, has the problem `CORRUPTED`.
     """
     try:
-        found = await run_bounded("assent.documents.reading:read", file.path, bounds)
+        path = file if isinstance(file, Path) else file.path
+        found = await run_bounded("assent.documents.reading:read", path, bounds)
     except (OutOfBounds, ValueError) as error:
         return Extraction(fields={"error": str(error)[:500]}, quality_score=0, problem="CORRUPTED")
     return Extraction(**found)

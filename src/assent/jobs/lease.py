@@ -95,6 +95,7 @@ class Jobs:
     """Suspect → until when it is on probation, by the monotonic clock."""
     _looked_s: float = 0.0
     _claiming: int = 0
+    _comparing: int = 0
     _compared: int = 0
     """At which renewal of the lease they were last compared with what the database records."""
     _unsure: bool = False
@@ -110,7 +111,8 @@ class Jobs:
     @property
     def may_claim(self) -> bool:
         """Whether jobs may be claimed: not while what is recorded has to be compared with what is under way."""
-        return not self._wants_comparison
+        # Also while another lane still compares: what is claimed now is not among what it knows to be under way.
+        return not (self._wants_comparison or self._comparing)
 
     @property
     def _wants_comparison(self) -> bool:
@@ -127,7 +129,11 @@ class Jobs:
     async def compare(self, database: Database) -> None:
         """Give back what the database records as this worker's and is not under way."""
         renewals, known = self.lease.renewals, self.lease.under_way
-        await database.run(lambda connection: self._compare(connection, known), org_id=None)
+        self._comparing += 1
+        try:
+            await database.run(lambda connection: self._compare(connection, known), org_id=None)
+        finally:
+            self._comparing -= 1
         self._compared, self._unsure = renewals, False
 
     @asynccontextmanager

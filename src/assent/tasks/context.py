@@ -1,7 +1,7 @@
 """A task as its function sees it while it runs: who it is, its subtasks, how to write together with its completion."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -178,13 +178,24 @@ class TaskContext:
 
         With the cause of an earlier event under the key it is that event, and nothing happens.
         """
+        await self._emit(key, [(cause, data)])
+
+    async def emit_many(self, key: str, data: Mapping[str, Any]) -> None:
+        """Emit an event for each cause and its data, in one statement: `{"a.png": {"size": 12}, "b.png": …}`."""
+        await self._emit(key, list(data.items()))
+
+    async def _emit(self, key: str, caused: Sequence[tuple[str | None, Any]]) -> None:
         async with self.transaction() as connection:
             now = self._database.clock.now()
-            event_id = new_id(now)
-            payload = {"cause": cause or str(event_id), "key": key, "data": data}
-            if self.partition_id is not None:
-                payload[PARTITION] = self.partition_id
-            await emit_events(connection, [Event(self.org_id, event_id, ON_EVENT, payload, None)], now)
+            events = [self._event(key, cause, data, now) for cause, data in caused]
+            await emit_events(connection, events, now)
+
+    def _event(self, key: str, cause: str | None, data: Any, now: datetime) -> Event:
+        event_id = new_id(now)
+        payload = {"cause": cause or str(event_id), "key": key, "data": data}
+        if self.partition_id is not None:
+            payload[PARTITION] = self.partition_id
+        return Event(self.org_id, event_id, ON_EVENT, payload, None)
 
     async def _begin(self) -> Connection:
         """Wait for a turn, however long it takes: a pool that is busy is not the task's failure."""

@@ -211,7 +211,7 @@ SELECT t.id, s.type, t.status, t.priority, t.attempts, t.attempts_max, t.run_at,
 
 -- name: list_attempts
 -- The outcomes of the attempts at a task, in order.
-SELECT attempt, outcome, output, code, error, started_at, ended_at, error_type, stack_trace, retryable
+SELECT attempt, outcome, output, code, error, started_at, ended_at, error_type, stack_trace, retryable, worker_id
   FROM assent.job_attempts WHERE org_id = $1 AND job_id = $2 ORDER BY attempt;
 
 -- name: list_tasks

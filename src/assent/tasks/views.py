@@ -68,6 +68,8 @@ class Attempt:
     stack_trace: str | None
     retryable: bool | None
     """Of one that failed: whether a further attempt could help."""
+    worker_id: UUID | None
+    """The node that made it; None where the task was ended from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from assent.store.clock import MovedClock
 from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
+from assent.store.table_grants import examine_table_grants, grant_tables
 from assent.testing.databases import SETTINGS, START, Databases, server_url
 from assent.testing.people import find_actor, keep_members, keep_org, keep_roles, read_people
 from assent.testing.sources import Given, sources_of
@@ -132,12 +133,14 @@ class Sandbox:
         await self.database.run(work, org_id=self.org_id)
 
     async def sql(self, *files: Path) -> None:
-        """Run files of SQL as the owner of the database: the application's own tables, and their grants."""
+        """Run files of SQL as the owner of the database: the application's own tables; `app.grant` holds for them."""
         texts = await asyncio.to_thread(lambda: [file.read_text(encoding="utf-8") for file in files])
 
         async def work(connection: Connection) -> None:
             for text in texts:
                 await connection.execute(text)
+            if not (await examine_table_grants(connection, self.app.grants)).unknown:
+                await grant_tables(connection, self.app.grants)
 
         await self.database.run(work, org_id=None)
 

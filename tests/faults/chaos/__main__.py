@@ -98,16 +98,21 @@ def report(outcome: ChaosOutcome, commit: str, when: datetime) -> str:
 
 
 def record(section: str, path: Path = PROOF) -> None:
+    record_between(BEGIN, END, section, path)
+
+
+def record_between(begin: str, end: str, section: str, path: Path) -> None:
     """Write a section between the two markers of a page; the rest of the page stays as it is."""
     text = path.read_text()
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"expected both markers of chaos in {path.name}: {BEGIN} and {END}")
-    path.write_text(f"{head}{BEGIN}\n{section}\n{END}{tail}")
+    head, begins, rest = text.partition(begin)
+    _, ends, tail = rest.partition(end)
+    if not (begins and ends):
+        raise ValueError(f"expected both markers in {path.name}: {begin} and {end}")
+    path.write_text(f"{head}{begin}\n{section}\n{end}{tail}")
 
 
-def _commit() -> str:
+def commit_of() -> str:
+    """Return the commit of this tree."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -122,7 +127,7 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="assent-chaos-", dir=fastest_folder()))
     outcome = asyncio.run(run(given.minutes * 60, seed, folder))
-    section = report(outcome, _commit(), datetime.now(UTC))
+    section = report(outcome, commit_of(), datetime.now(UTC))
     print(section)
     if given.record:
         record(section)

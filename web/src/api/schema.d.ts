@@ -2740,6 +2740,7 @@ export interface components {
             stack_trace: string | null;
             /** Format: date-time */
             started_at: string;
+            worker_id: string | null;
         };
         AuditEntryBody: {
             action: string;

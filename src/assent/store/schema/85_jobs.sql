@@ -356,7 +356,8 @@ CREATE TABLE assent.task_progress (
   CONSTRAINT task_progress_is_a_part_of_the_whole CHECK (fraction BETWEEN 0 AND 1)
 );
 SELECT assent.guard_by_org('assent.task_progress');
-GRANT SELECT ON assent.task_progress TO assent_engine;
+-- A task that writes rows of its own writes its notes in the same transaction, as this role.
+GRANT SELECT, INSERT, UPDATE ON assent.task_progress TO assent_engine;
 
 -- The lines that attempts wrote. Only workers write here, and a task's lines are deleted with it.
 CREATE TABLE assent.task_log_lines (
@@ -371,7 +372,7 @@ CREATE TABLE assent.task_log_lines (
   CONSTRAINT task_log_level_is_known CHECK (level IN ('debug', 'info', 'warning', 'error'))
 );
 SELECT assent.guard_by_org('assent.task_log_lines');
-GRANT SELECT ON assent.task_log_lines TO assent_engine;
+GRANT SELECT, INSERT ON assent.task_log_lines TO assent_engine;
 
 -- A key stands for one task of its type in its partition for good, also after that is pruned.
 CREATE TABLE assent.task_keys (
