@@ -121,7 +121,7 @@ SEEN = """level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twi
     ],
     ids=["words", "no word", "it fails", "it hangs", "not installed"],
 )
-async def test_a_picture_is_read_whatever_becomes_of_its_words(  # noqa: PLR0913, PLR0917
+async def test_a_picture_is_read_whatever_becomes_of_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None, text: Any, sure: Any
 ) -> None:
     """With a program of this name on PATH, on every machine; without one, a picture has no text."""

@@ -1,9 +1,9 @@
 """Every commit of the duties that keep house, with its link cut or frozen: what is swept is swept once.
 
 Each duty finds a company whose work lies a year back: instances that nothing moves, rows in a default partition,
-receipts and finished rows to prune, steps to compact, instances to delete and documents to erase, incidents to post, a
-digest to send, indexes to build. A run that ends with an error has reported nothing; the next ones finish what is left, and the tables
-are those of a worker that was never disturbed.
+receipts and finished rows to prune, steps to compact, instances to delete and documents to erase, incidents to post,
+a digest to send, indexes to build. A run that ends with an error has reported nothing; the next ones finish what is
+left, and the tables are those of a worker that was never disturbed.
 """
 
 import asyncio
