@@ -95,7 +95,8 @@ SELECT org_id, id, requirement_id, document_id, version_id, type, old_status, ne
 -- name: page_of_requirements
 -- Requirements of an org, newest first; of one instance, subject, type, status, partition and code of the last rejection, and only
 -- those that are open and due before a day, where these are given. Those
--- of instances that the reader may not see are left out.
+-- of instances that the reader may not see are left out: each is looked up by itself, which OFFSET 0 says; else the planner
+-- would read all instances of the org for one page.
 WITH page AS MATERIALIZED (
   SELECT r.* FROM assent.document_requirements r
    WHERE r.org_id = $1 AND ($2::uuid IS NULL OR r.instance_id = $2) AND ($3::text IS NULL OR r.subject = $3)
@@ -106,7 +107,7 @@ WITH page AS MATERIALIZED (
      AND (NOT $11::boolean OR r.instance_id IS NULL OR EXISTS (
            SELECT FROM assent.workflow_instances i
             WHERE i.org_id = r.org_id AND i.id = r.instance_id
-              AND assent.is_readable(i, $12::text[], $13::boolean, $14::uuid[], $15::text, $16::timestamptz)))
+              AND assent.is_readable(i, $12::text[], $13::boolean, $14::uuid[], $15::text, $16::timestamptz) OFFSET 0))
    ORDER BY r.id DESC LIMIT $10
 )
 SELECT r.*, q.id IS NOT NULL AND q.ended_at IS NULL AS request_is_open, NULL::uuid AS request_step_id,
