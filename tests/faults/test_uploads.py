@@ -42,7 +42,7 @@ Outcome = Literal["done", "unknown", "refused"]
 
 
 @dataclass(frozen=True)
-class Attempt:
+class UploadReply:
     """What a caller got for an upload."""
 
     outcome: Outcome
@@ -55,7 +55,7 @@ class Upload:
 
     name: str
     makes: str
-    send: Callable[[Trial[Any], dict[str, str]], Awaitable[Attempt]]
+    send: Callable[[Trial[Any], dict[str, str]], Awaitable[UploadReply]]
     is_repeatable: bool = False
     """Whether the same upload again is known to be the same."""
 
@@ -64,7 +64,7 @@ class Upload:
 
 
 def over_http(user: str | None, path: str, method: str = "PUT", key: str | None = None) -> Any:
-    async def send(trial: Trial[Any], parts: dict[str, str]) -> Attempt:
+    async def send(trial: Trial[Any], parts: dict[str, str]) -> UploadReply:
         door = create_app(app, trial.database, HTTP_SETTINGS, CALLBACKS, LINKS)
         headers = bearer(token(NOW, user)) if user is not None else {}
         headers |= {"Idempotency-Key": key} if key is not None else {}
@@ -74,21 +74,21 @@ def over_http(user: str | None, path: str, method: str = "PUT", key: str | None 
         ) as client:
             answer = await client.request(method, path.format(**parts), content=FILE)
         if answer.is_success:
-            return Attempt("done", answer.text)
-        return Attempt("unknown" if "OUTCOME_UNKNOWN" in answer.text else "refused", answer.text[:200])
+            return UploadReply("done", answer.text)
+        return UploadReply("unknown" if "OUTCOME_UNKNOWN" in answer.text else "refused", answer.text[:200])
 
     return send
 
 
 def in_python(command: Callable[[Any, dict[str, str]], Awaitable[Any]]) -> Any:
-    async def send(trial: Trial[Any], parts: dict[str, str]) -> Attempt:
+    async def send(trial: Trial[Any], parts: dict[str, str]) -> UploadReply:
         try:
             made = await command(app.runtime(trial.database), parts)
         except OutcomeUnknown as error:
-            return Attempt("unknown", repr(error))
+            return UploadReply("unknown", repr(error))
         except Exception as error:
-            return Attempt("refused", repr(error)[:200])
-        return Attempt("done", repr(made)[:200])
+            return UploadReply("refused", repr(error)[:200])
+        return UploadReply("done", repr(made)[:200])
 
     return send
 
@@ -130,7 +130,7 @@ UPLOADS: Final = (
 
 
 @dataclass(frozen=True)
-class Desk:
+class UploadDesk:
     """Copies of acme with an upload link, one folder of files for all of them, and what each of them keeps there."""
 
     laboratory: Laboratory
@@ -184,17 +184,19 @@ async def linked(databases: Databases, acme: Acme) -> AsyncIterator[tuple[Labora
 @pytest.fixture
 def upload_desk(
     linked: tuple[Laboratory, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Desk:
+) -> UploadDesk:
     folder = tmp_path / "files"
     monkeypatch.setenv("ASSENT_BLOBS", folder.as_uri())
-    return Desk(*linked, folder, set())
+    return UploadDesk(*linked, folder, set())
 
 
 @pytest.mark.parametrize("upload", UPLOADS, ids=str)
-async def test_an_upload_is_one_version_or_nothing_that_stays(upload_desk: Desk, upload: Upload) -> None:
+async def test_an_upload_is_one_version_or_nothing_that_stays(
+    upload_desk: UploadDesk, upload: Upload
+) -> None:
     laboratory = upload_desk.laboratory
 
-    async def give(trial: Trial[Attempt]) -> Attempt:
+    async def give(trial: Trial[UploadReply]) -> UploadReply:
         return await upload.send(trial, upload_desk.parts)
 
     async with laboratory.trial() as trial:
@@ -216,7 +218,7 @@ async def test_an_upload_is_one_version_or_nothing_that_stays(upload_desk: Desk,
             assert trial.change is not None
             return trial.change, await _complaint(trial, struck, trial.change)
 
-    async def _complaint(trial: Trial[Any], struck: Attempt, change: TableChange) -> str | None:
+    async def _complaint(trial: Trial[Any], struck: UploadReply, change: TableChange) -> str | None:
         is_made = change.rows.get(upload.makes, 0) > 0
         if is_made if struck.outcome == "refused" else struck.outcome == "done" and not is_made:
             return f"{struck}, and the tables say {change}"
@@ -240,7 +242,7 @@ async def test_an_upload_is_one_version_or_nothing_that_stays(upload_desk: Desk,
 
 @pytest.mark.parametrize("upload", UPLOADS, ids=str)
 async def test_a_store_that_is_lost_between_the_bytes_and_the_commit_is_swept_when_it_is_back(
-    upload_desk: Desk, upload: Upload
+    upload_desk: UploadDesk, upload: Upload
 ) -> None:
     place, aside = upload_desk.folder / ORG, upload_desk.folder / "aside"
 
