@@ -12,7 +12,7 @@ import hmac
 import json
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -27,8 +27,10 @@ from botocore.config import Config
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.browser.chromium import build
 from tests.plain_sql import WAIT_MAX_S
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "web"))
+import build
 
 NAME: Final = "papers"
 AZURITE: Final = Path(__file__).parent / "azurite"
@@ -193,7 +195,7 @@ class AzureBucket:
             return await client.request(method, f"{self.server}/{ACCOUNT}{place}", headers=said)
 
 
-PROVIDERS: Final[Mapping[str, type[Bucket]]] = {
+PROVIDERS: Final[Mapping[str, Callable[[str], Bucket]]] = {
     "s3": S3Bucket,
     "google": GoogleBucket,
     "azure": AzureBucket,

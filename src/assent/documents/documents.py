@@ -303,8 +303,9 @@ async def erase_old_versions(connection: Connection, limit: int, now: datetime) 
         about = {"document_id": row["document_id"], "version_id": row["id"], "notes": reason}
         events.append(event_row(row["org_id"], "erased", SYSTEM_ID, now, **about))
         details = {"version": str(row["id"]), "reason": reason}
-        what = ("document.erase", "document", str(row["document_id"]))
-        entries.append(AuditEntry(row["org_id"], SYSTEM, *what, Origin(BY_WORKERS), details))
+        document_id, origin = str(row["document_id"]), Origin(BY_WORKERS)
+        entry = AuditEntry(row["org_id"], SYSTEM, "document.erase", "document", document_id, origin, details)
+        entries.append(entry)
     await write_events(connection, events)
     await write_entries(connection, entries, now)
     return len(rows)
