@@ -96,7 +96,7 @@ lock: ## resolve the dependencies again into requirements/ (needs uv)
 	$(COMPILE) pyproject.toml --extra http --extra telemetry --extra sentry --extra redis --extra kafka --extra nats -o requirements/image.txt -c requirements/run.txt -c requirements/dev.txt
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) site src/assent/web web/node_modules tests/browser/node_modules .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site src/assent/web web/node_modules tests/browser/node_modules tests/documents/azurite/node_modules .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The environment. `.dev` holds everything that `.run` does, so it satisfies both.
 $(VENV)/bin/python:

@@ -24,6 +24,7 @@ NAMES = (
     "decisions",
     "inbox",
     "pages",
+    "board",
     "effects",
     "tasks",
     "results",

@@ -15,10 +15,11 @@ from PIL import Image, ImageDraw
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from assent.app import App
+from assent.documents import reading
 from assent.documents.bounded import Bounds, OutOfBounds, run_bounded
 from assent.documents.documents import VersionItem
 from assent.documents.extraction import Extraction, FileToRead
-from assent.documents.reading import read_file
+from assent.documents.reading import read, read_file
 from assent.model.problems import Invalid
 from assent.worker.duty import WorkerContext
 from assent.worker.tasks import Tasks
@@ -99,6 +100,41 @@ async def test_the_words_of_a_picture_are_read_where_tesseract_is_installed(tmp_
         assert found.extraction_confidence > 50
     else:
         assert found.text is None
+
+
+SEEN = """level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext
+1\t1\t0\t0\t0\t0\t0\t0\t900\t200\t-1\t
+5\t1\t1\t1\t1\t1\t26\t37\t405\t43\t91.156685\tMUSTERMANN
+5\t1\t1\t1\t1\t2\t450\t37\t128\t42\t93.258476\t"4711
+"""
+"""What tesseract 5.3.0 prints of a picture; the quotation mark is a word's own."""
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "sure"),
+    [
+        (f"/bin/cat <<'END'\n{SEEN}END\n", 'MUSTERMANN "4711', 92.21),
+        (f"/bin/cat <<'END'\n{SEEN.partition('5')[0]}END\n", None, 0),
+        ("exit 1", None, None),
+        ("exec /bin/sleep 60", None, None),
+        (None, None, None),
+    ],
+    ids=["words", "no word", "it fails", "it hangs", "not installed"],
+)
+async def test_a_picture_is_read_whatever_becomes_of_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None, text: Any, sure: Any
+) -> None:
+    """With a program of this name on PATH, on every machine; without one, a picture has no text."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    if program is not None:
+        (programs / "tesseract").write_text(f"#!/bin/sh\n{program}\n")
+        (programs / "tesseract").chmod(0o755)
+    monkeypatch.setattr(reading, "OCR_SECONDS", 1)
+    found = Extraction(**read(file_at(tmp_path / "a", png_of(900, 200, "MUSTERMANN")).path))
+    assert (found.text, found.extraction_confidence) == (text, sure)
+    assert (found.fields["width"], found.quality_score, found.problem) == (900, 9.0, None)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +227,20 @@ def failing(path: Path) -> Any:
     raise KeyError(path.name)
 
 
+WHY_ENDED = {
+    "forever": "ended with -|longer than 2 s",
+    "asleep": "longer than 2 s",
+    "greedy": "ended with 3: it may have 500,000,000 bytes of memory",
+    "talkative": "returned more than",
+}
+
+
 @pytest.mark.parametrize("function", ["forever", "asleep", "greedy", "talkative"])
 async def test_what_goes_beyond_its_bounds_is_ended(tmp_path: Path, function: str) -> None:
-    bounds = Bounds(seconds=2, memory_bytes=500_000_000)
+    by_time = function in ("forever", "asleep")
+    bounds = Bounds(seconds=2 if by_time else 50, memory_bytes=500_000_000)
     began = time.monotonic()
-    with pytest.raises(OutOfBounds):
+    with pytest.raises(OutOfBounds, match=WHY_ENDED[function]):
         await run_bounded(f"{__name__}:{function}", tmp_path, bounds)
     assert time.monotonic() - began < 60
 

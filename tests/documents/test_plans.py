@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assent.documents.requirements import COUNTED_MAX, RequirementFilter
-from assent.model.actor import reader_columns
+from assent.model.actor import Reader, reader_columns
 from assent.model.moves import REQUIREMENT_MOVES
 from assent.store.database import Database
 from assent.store.queries import load_queries
@@ -16,7 +16,7 @@ from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
 from tests.documents.conftest import PORTAL, RON, Compliance
 from tests.documents.test_kyc import PAPERS
-from tests.postgres import SETTINGS
+from tests.postgres import SETTINGS, START, past_the_guards
 from tests.requests.bundles import ID
 from tests.statements import StatementCounter
 from tests.world import publish_steps
@@ -41,6 +41,20 @@ SELECT CASE WHEN g % 10 = 0 THEN 'globex' ELSE 'acme' END, gen_random_uuid(),
                  'rejected', 'waived'])[(g * 7 / 3) % 10 + 1] AS status) s;
 ANALYZE assent.document_requirements;
 """
+FILL_INSTANCES = """
+INSERT INTO assent.workflow_instances (org_id, id, definition_id, definition_version, definition_hash, workflow_id,
+       subject_id, status, started_at, updated_at)
+SELECT o, ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, gen_random_uuid(), 1, 'hash', 'clients.kyc',
+       'ann', 'running', now(), now()
+  FROM generate_series(0, $rows / 4) n, unnest(ARRAY['acme', 'globex']) o;
+INSERT INTO assent.outside_requests (org_id, id, instance_id, step_id, node_id, token_id, name)
+SELECT org_id, assent.new_id(), id, gen_random_uuid(), 'n', '0', 'clients.kyc.papers' FROM assent.workflow_instances;
+INSERT INTO assent.task_submissions (org_id, id, type, input, instance_id, step_id, attempts_max, submitted_by)
+SELECT org_id, assent.new_id(), 'report.build', '{}', id, id, 5, 'ann' FROM assent.workflow_instances;
+INSERT INTO assent.jobs (org_id, id, kind, lane, attempts_max, status)
+SELECT org_id, id, 'task', 'report.build', 5, 'queued' FROM assent.task_submissions;
+ANALYZE assent.workflow_instances, assent.outside_requests, assent.task_submissions, assent.jobs;
+"""
 BOARDS: dict[str, RequirementFilter] = {
     "all": RequirementFilter(),
     "case": RequirementFilter(instance_id=ID),
@@ -64,14 +78,16 @@ async def board(databases: Any, template: Any) -> AsyncIterator[Database]:
         database = await Database.open(url, settings=SETTINGS)
         async with database.transaction(None) as connection:
             await connection.execute(FILL.replace("$rows", str(ROWS)))
+        async with past_the_guards(url) as connection:
+            await connection.execute(FILL_INSTANCES.replace("$rows", str(ROWS)))
         yield database
         await database.close()
 
 
 def rows_read(plan: dict[str, Any]) -> float:
-    """Rows that scans of the requirements have looked at, also those that a filter threw away."""
+    """Rows that scans of requirements and instances have looked at, also those that a filter threw away."""
     here = 0.0
-    if plan.get("Relation Name") == "document_requirements":
+    if plan.get("Relation Name") in ("document_requirements", "workflow_instances"):
         assert plan["Node Type"] != "Seq Scan", plan
         thrown = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
         here = (plan["Actual Rows"] + thrown) * plan["Actual Loops"]
@@ -85,11 +101,38 @@ async def explain(board: Database, statement: str, *given: Any) -> dict[str, Any
     return found
 
 
+READERS = {
+    "without a reader": None,
+    "for who reads all flows": Reader("lead", START, all_flows=True),
+    "for who may not see some types": Reader("lead", START, hidden_types=("invoice",), all_flows=True),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", sorted(BOARDS))
-async def test_a_first_page_reads_few_rows(board: Database, name: str) -> None:
-    reader = reader_columns(None)  # who reads everything
-    plan = await explain(board, SQL.page_of_requirements, "acme", *BOARDS[name].columns, None, 51, *reader)
-    assert rows_read(plan) <= ROWS_READ_MAX, name
+async def test_a_first_page_reads_few_rows(board: Database, name: str, reader: str) -> None:
+    """However many requirements and instances there are."""
+    columns = reader_columns(READERS[reader])
+    plan = await explain(board, SQL.page_of_requirements, "acme", *BOARDS[name].columns, None, 51, *columns)
+    assert rows_read(plan) <= (ROWS_READ_MAX if READERS[reader] is None else 2 * ROWS_READ_MAX), name
+
+
+LISTS: dict[str, tuple[str, tuple[Any, ...], tuple[Any, ...]]] = {
+    "outside requests": (
+        load_queries("assent.requests", "requests.sql").page_of_requests,
+        ("acme", None, None, None, None, None, None, 51),
+        (True, True),
+    ),
+    "tasks": (load_queries("assent.tasks", "tasks.sql").list_tasks, ("acme", *[None] * 5, 51), ()),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_other_lists_look_at_no_instance_that_they_do_not_show(board: Database, name: str) -> None:
+    statement, given, rest = LISTS[name]
+    columns = reader_columns(READERS["for who may not see some types"])
+    plan = await explain(board, statement, *given, *columns, *rest)
+    assert rows_read(plan) <= ROWS_READ_MAX
 
 
 async def test_counts_stop_at_their_limit(board: Database) -> None:

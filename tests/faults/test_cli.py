@@ -267,7 +267,7 @@ WITHOUT_A_DATABASE: Final = {
     *("profiles add", "profiles list", "profiles remove", "profiles use"),
 }
 NOT_ONE_TRANSACTION: Final = {"documents upload", "attachments add"}
-"""The row of a file is committed before its first byte (`tests/documents/test_files.py`)."""
+"""The row of a file is committed before its first byte; they call what `test_uploads.py` tries."""
 AS_THEIR_NEIGHBOUR: Final = {"members restore", "roles revoke"}
 """The same function as a command that is tried, with another argument."""
 ELSEWHERE: Final = {"worker", "serve", "demo"}

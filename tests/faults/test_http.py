@@ -208,7 +208,7 @@ SIGNING_IN = HttpCall("create_session", "fin", "POST", "/api/session", {"key": "
 """It takes no `Idempotency-Key`: who signs in twice has two sessions."""
 NOT_ONE_TRANSACTION = {"upload_document_version", "hand_in_document", "attach_file_to_entity"}
 """An upload commits the row of its file before the first byte: a crash leaves one such row, which a duty deletes
-(`tests/documents/test_files.py`)."""
+(`test_uploads.py`)."""
 CALLS = [
     *(each for each in _cases() if each.name not in NOT_ONE_TRANSACTION),
     CALLBACK,

@@ -250,7 +250,7 @@ READS = {
 WITHIN = {"requests.push_bundle"}
 """What commands are made of."""
 NOT_ONE_TRANSACTION = {"attachments.add"}
-"""The row of a file is committed before its first byte (`tests/documents/test_attachments.py`)."""
+"""The row of a file is committed before its first byte (`test_uploads.py`)."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)

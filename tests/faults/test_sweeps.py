@@ -1,9 +1,9 @@
 """Every commit of the duties that keep house, with its link cut or frozen: what is swept is swept once.
 
 Each duty finds a company whose work lies a year back: instances that nothing moves, rows in a default partition,
-receipts and finished rows to prune, steps to compact, instances to delete, incidents to post, a digest to send, indexes
-to build. A run that ends with an error has reported nothing; the next ones finish what is left, and the tables
-are those of a worker that was never disturbed.
+receipts and finished rows to prune, steps to compact, instances to delete and documents to erase, incidents to post,
+a digest to send, indexes to build. A run that ends with an error has reported nothing; the next ones finish what is
+left, and the tables are those of a worker that was never disturbed.
 """
 
 import asyncio
@@ -86,6 +86,9 @@ async def _neglect(url: str, acme: Acme) -> None:
         for _ in range(2):
             ended = await runtime.org(ORG, SYSTEM).instances.start("pair")
             await runtime.org(ORG, SYSTEM).instances.cancel(ended.id, "not needed")
+        documents = runtime.org(ORG, SYSTEM).documents
+        passport = await documents.create("passport", "c-old")
+        await documents.add_version(passport.id, structured_data={"number": "C01X"})
         await runtime.org(ORG, person("fin")).preferences.change({"mails": "daily", "digest_hour": 0})
         await runtime.org(ORG, person("alice")).entities.mutate(
             "expense.create", {"title": "Taxi", "total": 7}
@@ -94,8 +97,9 @@ async def _neglect(url: str, acme: Acme) -> None:
             await publish_sources(connection, "*", [INDEXED_EXPENSE], SYSTEM, database.clock.now())
             await insert_event(connection, org_id=ORG, created_at=UNPREPARED)
             await connection.execute(
-                "UPDATE assent.orgs SET settings = settings || '{\"retention_days\": 30}' WHERE org_id = $1",
+                "UPDATE assent.orgs SET settings = settings || $2 WHERE org_id = $1",
                 ORG,
+                {"retention_days": 30, "document_retention_days": 30},
             )
     finally:
         await database.close()

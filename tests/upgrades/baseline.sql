@@ -3374,6 +3374,7 @@ CREATE TABLE assent.document_versions (
   CONSTRAINT quality_is_a_percentage CHECK (quality_score BETWEEN 0 AND 100),
   CONSTRAINT confidence_is_a_percentage CHECK (extraction_confidence BETWEEN 0 AND 100)
 );
+CREATE INDEX versions_kept ON assent.document_versions (org_id, created_at) WHERE erased_at IS NULL;
 CREATE INDEX versions_to_review ON assent.document_versions (org_id, created_at, id) WHERE status IN ('pending', 'in_qa');
 CREATE INDEX versions_by_request ON assent.document_versions (org_id, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX versions_by_data ON assent.document_versions USING gin (structured_data jsonb_path_ops);

@@ -35,7 +35,15 @@ OF_THE_INSTANCE = (
     "step_evidence",
 )
 EVIDENCE = ("entities", "entity_versions", "audit_log", "approval_requests", "approval_decisions")
-DELETED_ONE = {"instances": 1, "steps": 2, "events": 1, "effects": 1, "receipts": 2, "tasks": 0}
+DELETED_ONE = {
+    "instances": 1,
+    "steps": 2,
+    "events": 1,
+    "effects": 1,
+    "receipts": 2,
+    "tasks": 0,
+    "versions": 0,
+}
 
 
 async def set_policy(database: Database, days: Any, org_id: str = "acme") -> None:

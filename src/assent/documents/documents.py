@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any, Final
 from uuid import UUID
 
-from assent.documents.files import ReceivedFile, erase_blob, keep_blob_if_uploading
+from assent.audit.entries import AuditEntry, write_entries
+from assent.documents.files import ReceivedFile, erase_blob, erase_blobs, keep_blob_if_uploading
 from assent.documents.requirements import (
     ActorsChange,
     event_row,
@@ -18,7 +19,7 @@ from assent.documents.requirements import (
     write_events,
     write_requirements,
 )
-from assent.model.actor import SYSTEM_ID, Actor
+from assent.model.actor import BY_WORKERS, SYSTEM, SYSTEM_ID, Actor, Origin
 from assent.model.document import (
     BlobStatus,
     DocumentRequirement,
@@ -288,6 +289,26 @@ async def erase_version(  # noqa: PLR0913, PLR0917
     about = {"document_id": version.document_id, "version_id": version.id, "notes": reason}
     await write_events(connection, [event_row(org_id, "erased", by.id, now, **about)])
     return True
+
+
+async def erase_old_versions(connection: Connection, limit: int, now: datetime) -> int:
+    """Delete the content of versions that orgs keep no longer; return how many. Each is an event and an audit entry."""
+    rows = await connection.fetch(_SQL.erase_versions_beyond_retention, limit, SYSTEM_ID)
+    await erase_blobs(
+        connection, [(row["org_id"], row["blob_id"]) for row in rows if row["blob_id"] is not None]
+    )
+    events, entries = [], []
+    for row in rows:
+        reason = f"kept for {row['days']} days"
+        about = {"document_id": row["document_id"], "version_id": row["id"], "notes": reason}
+        events.append(event_row(row["org_id"], "erased", SYSTEM_ID, now, **about))
+        details = {"version": str(row["id"]), "reason": reason}
+        document_id, origin = str(row["document_id"]), Origin(BY_WORKERS)
+        entry = AuditEntry(row["org_id"], SYSTEM, "document.erase", "document", document_id, origin, details)
+        entries.append(entry)
+    await write_events(connection, events)
+    await write_entries(connection, entries, now)
+    return len(rows)
 
 
 async def page_of_documents(

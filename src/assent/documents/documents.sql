@@ -95,7 +95,8 @@ SELECT org_id, id, requirement_id, document_id, version_id, type, old_status, ne
 -- name: page_of_requirements
 -- Requirements of an org, newest first; of one instance, subject, type, status, partition and code of the last rejection, and only
 -- those that are open and due before a day, where these are given. Those
--- of instances that the reader may not see are left out.
+-- of instances that the reader may not see are left out: each is looked up by itself, which OFFSET 0 says; else the planner
+-- would read all instances of the org for one page.
 WITH page AS MATERIALIZED (
   SELECT r.* FROM assent.document_requirements r
    WHERE r.org_id = $1 AND ($2::uuid IS NULL OR r.instance_id = $2) AND ($3::text IS NULL OR r.subject = $3)
@@ -106,7 +107,7 @@ WITH page AS MATERIALIZED (
      AND (NOT $11::boolean OR r.instance_id IS NULL OR EXISTS (
            SELECT FROM assent.workflow_instances i
             WHERE i.org_id = r.org_id AND i.id = r.instance_id
-              AND assent.is_readable(i, $12::text[], $13::boolean, $14::uuid[], $15::text, $16::timestamptz)))
+              AND assent.is_readable(i, $12::text[], $13::boolean, $14::uuid[], $15::text, $16::timestamptz) OFFSET 0))
    ORDER BY r.id DESC LIMIT $10
 )
 SELECT r.*, q.id IS NOT NULL AND q.ended_at IS NULL AS request_is_open, NULL::uuid AS request_step_id,
@@ -211,6 +212,42 @@ UPDATE assent.document_versions
 UPDATE assent.document_versions
    SET structured_data = NULL, blob_ref = NULL, ocr_extracted = NULL, erased_at = $3, erased_by = $4
  WHERE org_id = $1 AND id = $2 AND erased_at IS NULL;
+
+-- name: erase_versions_beyond_retention
+-- The content of versions goes that is older than their org keeps it, and that nothing needs any more: no instance that has not
+-- ended, or not so long ago, no open request, no review. A setting that is no such number of days is no policy, and no error.
+WITH policy AS MATERIALIZED (
+  SELECT org_id, days::integer AS days, assent.now() - make_interval(days => days::integer) AS kept_since
+    FROM assent.orgs
+   CROSS JOIN LATERAL (SELECT CASE jsonb_typeof(settings -> 'document_retention_days')
+                                WHEN 'number' THEN (settings ->> 'document_retention_days')::numeric END) AS setting (days)
+   WHERE days BETWEEN 1 AND 36500
+), old AS MATERIALIZED (
+  SELECT v.org_id, v.id, p.days
+    FROM policy p
+    JOIN assent.document_versions v ON v.org_id = p.org_id AND v.erased_at IS NULL AND v.created_at < p.kept_since
+    JOIN assent.documents d ON d.org_id = v.org_id AND d.id = v.document_id
+   WHERE coalesce(v.verified_at < p.kept_since, true)
+     AND NOT EXISTS (
+       SELECT FROM assent.document_requirements r
+         LEFT JOIN assent.workflow_instances i ON i.org_id = r.org_id AND i.id = r.instance_id
+        WHERE r.org_id = v.org_id AND (r.version_id = v.id OR r.id = d.requirement_id)
+          AND CASE WHEN r.instance_id IS NULL THEN r.version_id = v.id AND r.status = 'in_qa'
+                   ELSE i.status NOT IN ('completed', 'failed', 'cancelled') OR i.completed_at >= p.kept_since END)
+     AND NOT EXISTS (
+       SELECT FROM assent.outside_requests q
+         LEFT JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
+        WHERE q.org_id = v.org_id AND q.id = v.request_id
+          AND (q.ended_at IS NULL OR q.ended_at >= p.kept_since OR i.status NOT IN ('completed', 'failed', 'cancelled')
+               OR i.completed_at >= p.kept_since))
+   LIMIT $1
+   FOR NO KEY UPDATE OF v SKIP LOCKED
+)
+UPDATE assent.document_versions v
+   SET structured_data = NULL, blob_ref = NULL, ocr_extracted = NULL, erased_at = assent.now(), erased_by = $2
+  FROM old o
+ WHERE v.org_id = o.org_id AND v.id = o.id AND v.erased_at IS NULL
+RETURNING v.org_id, v.id, v.document_id, v.blob_id, o.days;
 
 -- name: link_versions_if_unlinked
 -- Links versions to the requests whose results they are; one that is the result of another stays so.

@@ -275,6 +275,13 @@ async def erase_blob(connection: Connection, org_id: str, blob_id: UUID) -> bool
     return await connection.execute(_SQL.erase_blob_if_kept, org_id, blob_id) == "UPDATE 1"
 
 
+async def erase_blobs(connection: Connection, blobs: Sequence[tuple[str, UUID]]) -> None:
+    """Mark the files of erased versions for deletion, each by its org and id."""
+    if blobs:
+        org_ids, ids = zip(*sorted(blobs), strict=True)
+        await connection.execute(_SQL.erase_blobs_if_kept, list(org_ids), list(ids))
+
+
 @dataclass(frozen=True, slots=True)
 class KeptFile:
     """A file of a version or an entity, to be sent."""

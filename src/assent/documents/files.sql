@@ -17,6 +17,12 @@ UPDATE assent.blobs SET status = 'deleting', delete_at = assent.now()
 UPDATE assent.blobs SET status = 'deleting', delete_at = assent.now(), file_name = NULL
  WHERE org_id = $1 AND id = $2 AND status = 'kept';
 
+-- name: erase_blobs_if_kept
+-- The bytes of erased versions go.
+UPDATE assent.blobs b SET status = 'deleting', delete_at = assent.now(), file_name = NULL
+  FROM unnest($1::text[], $2::uuid[]) AS g (org_id, id)
+ WHERE b.org_id = g.org_id AND b.id = g.id AND b.status = 'kept';
+
 -- name: find_file
 -- The file of a version, with what signs links to it.
 SELECT b.org_id, b.id AS blob_id, b.file_name, b.found_type, b.size_bytes, b.sha256, b.link_key

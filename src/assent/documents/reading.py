@@ -83,10 +83,14 @@ def _read_image(path: Path) -> dict[str, Any]:
 
 
 def _read_words(path: Path) -> dict[str, Any]:
-    """Return the words that tesseract sees in a picture, and how sure it is of them on average."""
+    """Return the words that tesseract sees in a picture, and how sure it is of them on average.
+
+    A picture is no worse for a program that fails or takes too long: it has no words then.
+    """
     command = ["tesseract", str(path), "stdout", "tsv"]
-    done = subprocess.run(command, capture_output=True, timeout=OCR_SECONDS, check=False)  # noqa: S603
-    if done.returncode:
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=OCR_SECONDS, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
         return {}
     text = done.stdout.decode("utf-8", "replace")
     rows = [

@@ -167,6 +167,8 @@ def _json_of(authority: Authority) -> dict[str, Any]:
 
 BY_WORKFLOWS: Final = "workflow"
 """The channel of steps that a timer or an event moves, and no command."""
+BY_WORKERS: Final = "worker"
+"""The channel of what a duty does to data of an org."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class Origin:
     """The way in that a command took."""
 
     channel: str = "python"
-    """`http`, `cli`, `python`, `workflow`; `sql` by default."""
+    """`http`, `cli`, `python`, `workflow`, `worker`; `sql` by default."""
     place: str | None = None
     """An address, a host."""
     reason: str | None = None

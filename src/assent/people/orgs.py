@@ -38,6 +38,8 @@ RETENTION_SETTING: Final = "retention_days"
 """After how many days instances that have ended are deleted; without it they stay."""
 TASK_RETENTION_SETTING: Final = "task_retention_days"
 """After how many days tasks that went well or were cancelled are deleted; without it, when the operator says."""
+DOCUMENT_RETENTION_SETTING: Final = "document_retention_days"
+"""After how many days the content of documents is erased that nothing needs any more; without it, it stays."""
 LANGUAGE_SETTING: Final = "mail_language"
 """The language of mails to members who chose none."""
 TIME_ZONE_SETTING: Final = "mail_time_zone"
@@ -58,6 +60,7 @@ OWN_SETTINGS: Final[Settings] = MappingProxyType(
         PUBLISH_SETTING: FieldSpec(type=FieldType.ENUM, values=("direct", "four_eyes")),
         RETENTION_SETTING: FieldSpec(type=FieldType.INTEGER, min=1, max=36_500),
         TASK_RETENTION_SETTING: FieldSpec(type=FieldType.INTEGER, min=1, max=36_500),
+        DOCUMENT_RETENTION_SETTING: FieldSpec(type=FieldType.INTEGER, min=1, max=36_500),
         LANGUAGE_SETTING: FieldSpec(type=FieldType.TEXT, pattern=LANGUAGE_PATTERN),
         TIME_ZONE_SETTING: FieldSpec(type=FieldType.TEXT, pattern=TIME_ZONE_PATTERN),
         LINKS_SETTING: FieldSpec(type=FieldType.BOOLEAN),

@@ -193,7 +193,7 @@ SELECT * FROM failed;
 
 -- name: page_of_requests
 -- Requests of an org, newest first; of one status, instance, name and partition, and only open ones, where these are given. What the reader may
--- not see is left out: an entity's by its type, a flow's as its instance.
+-- not see is left out: an entity's by its type, a flow's as its instance, each looked up by itself (OFFSET 0).
 SELECT id, name, instance_id, step_id, node_id, partition_id, entity_type, entity_id, status, expected,
        received, failed, error, created_at, expires_at, ended_at
   FROM assent.outside_requests r
@@ -204,7 +204,7 @@ SELECT id, name, instance_id, step_id, node_id, partition_id, entity_type, entit
         WHEN instance_id IS NULL THEN $16::boolean ELSE EXISTS (
          SELECT FROM assent.workflow_instances i
           WHERE i.org_id = r.org_id AND i.id = r.instance_id
-            AND assent.is_readable(i, $10, $11::boolean, $12::uuid[], $13::text, $14::timestamptz)) END)
+            AND assent.is_readable(i, $10, $11::boolean, $12::uuid[], $13::text, $14::timestamptz) OFFSET 0) END)
    AND (NOT $15::boolean OR ended_at IS NULL)
  ORDER BY created_at DESC, id DESC LIMIT $8;
 

@@ -216,7 +216,7 @@ SELECT attempt, outcome, output, code, error, started_at, ended_at, error_type, 
 
 -- name: list_tasks
 -- Tasks of an org, newest first; of a status, a type, an instance, a partition, where one is given. Those of instances
--- that the reader may not see are left out.
+-- that the reader may not see are left out; each is looked up by itself (OFFSET 0).
 SELECT t.id, s.type, t.status, t.priority, t.attempts, t.attempts_max, t.run_at, t.claimed_at, t.ended_at, s.key,
        s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.parent_id, s.created_at, l.resources, l.rate_key
   FROM assent.task_submissions s JOIN assent.jobs t ON t.org_id = s.org_id AND t.id = s.id
@@ -227,5 +227,5 @@ SELECT t.id, s.type, t.status, t.priority, t.attempts, t.attempts_max, t.run_at,
    AND (NOT $8::boolean OR s.instance_id IS NULL OR EXISTS (
          SELECT FROM assent.workflow_instances i
           WHERE i.org_id = s.org_id AND i.id = s.instance_id
-            AND assent.is_readable(i, $9::text[], $10::boolean, $11::uuid[], $12::text, $13::timestamptz)))
+            AND assent.is_readable(i, $9::text[], $10::boolean, $11::uuid[], $12::text, $13::timestamptz) OFFSET 0))
  ORDER BY s.id DESC LIMIT $7;

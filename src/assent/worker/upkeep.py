@@ -7,8 +7,11 @@ log, approval requests and decisions are kept for ever.
 from datetime import timedelta
 from typing import Final
 
+from assent.documents.documents import erase_old_versions
 from assent.kernel.indexes import build_indexes
 from assent.runtime.declared_names import forget_names, names_of, record_names
+from assent.store.clock import transaction_time
+from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.upkeep import ensure_partitions
 from assent.worker.duty import RunResult, Schedule, WorkerContext, look_up_by_index
@@ -177,10 +180,10 @@ class Compact:
 
 
 class Retention:
-    """Deletes ended instances with their steps, receipts and outbox rows, and ended tasks with their results.
+    """Deletes ended instances with their steps, receipts and outbox rows, ended tasks, and the content of documents.
 
-    The policy is the settings `retention_days` and `task_retention_days` of the org; without them everything stays, and
-    tasks for as long as `prune` keeps them.
+    The policy is the settings `retention_days`, `task_retention_days` and `document_retention_days` of the org; without
+    them everything stays, and tasks for as long as `prune` keeps them. The row of a version stays.
     """
 
     name = "retention"
@@ -197,5 +200,10 @@ class Retention:
             (deleted,) = await connection.fetch(_SQL.delete_ended_instances, self._instances_max)
         async with self._database.transaction(None) as connection:
             tasks: int = await connection.fetchval(_SQL.delete_ended_tasks, self._rows_max)
-        full = deleted["instances"] == self._instances_max or tasks == self._rows_max
-        return RunResult(deleted["instances"] + tasks, more=full, parts={**deleted, "tasks": tasks})
+        versions = await self._database.run(self._erase, org_id=None)
+        full = deleted["instances"] == self._instances_max or self._rows_max in (tasks, versions)
+        parts = {**deleted, "tasks": tasks, "versions": versions}
+        return RunResult(deleted["instances"] + tasks + versions, more=full, parts=parts)
+
+    async def _erase(self, connection: Connection) -> int:
+        return await erase_old_versions(connection, self._rows_max, await transaction_time(connection))
