@@ -15,6 +15,8 @@ from assent.worker.supervisor import Supervisor
 from tests.plain_sql import WAIT_MAX_S
 from tests.workers import TasksWorker
 
+IDLE: Final = ("--idle-timeout", "1200")
+"""A scheduler that was left behind ends by itself."""
 ROOT: Final = Path(__file__).parents[2]
 
 
@@ -31,13 +33,16 @@ class LocalCluster:
         self.nodes: list[asyncio.subprocess.Process] = []
 
     async def start(self, nodes: int) -> None:
-        self.scheduler = await _start("dask_scheduler", "--host", "127.0.0.1", "--port", str(self.port))
+        self.scheduler = await _start(
+            "dask_scheduler", "--host", "127.0.0.1", "--port", str(self.port), *IDLE
+        )
         for _ in range(nodes):
             await self.add_node()
         await self.wait_for_nodes(nodes)
 
     async def add_node(self) -> asyncio.subprocess.Process:
-        limits = ("--no-nanny", "--nthreads", "2", "--memory-limit", "0")
+        # It ends by itself where the tests were killed, and its scheduler with them.
+        limits = ("--no-nanny", "--nthreads", "2", "--memory-limit", "0", "--death-timeout", "60")
         node = await _start(
             *("dask_worker", self.settings.address, "--host", "127.0.0.1", *limits), path=self.path
         )
