@@ -88,7 +88,7 @@ COMPILE := uv pip compile --universal --generate-hashes --no-header -q
 
 lock: ## resolve the dependencies again into requirements/ (needs uv)
 	$(COMPILE) pyproject.toml --extra embedded --extra http --group build -o requirements/run.txt
-	$(COMPILE) pyproject.toml --extra embedded --extra extract --extra http --extra telemetry --extra sentry --extra psycopg --extra redis --extra kafka --extra nats --group build --group dev -o requirements/dev.txt -c requirements/run.txt
+	$(COMPILE) pyproject.toml --extra embedded --extra extract --extra http --extra telemetry --extra sentry --extra psycopg --extra redis --extra kafka --extra nats --extra cluster --group build --group dev -o requirements/dev.txt -c requirements/run.txt
 	$(COMPILE) pyproject.toml --extra embedded --extra http --group build --group bench --no-strip-extras -o requirements/bench.txt -c requirements/run.txt
 	$(COMPILE) --group build -o requirements/build.txt -c requirements/run.txt
 	$(COMPILE) --group web -o requirements/web.txt

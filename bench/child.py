@@ -31,11 +31,13 @@ class ChildRun:
 
 
 async def run_child(module: str, arguments: Sequence[object], expected: int) -> ChildRun:
-    """Run `python -m module arguments…` to its end; raises where it did not do exactly what was expected.
+    """Run `python -m module arguments…` to its end; raises where it did not do exactly what was expected."""
+    return await run_program([sys.executable, "-m", module], arguments, expected)
 
-    What it says about errors goes to our own terminal.
-    """
-    words = [sys.executable, "-m", module, *map(str, arguments)]
+
+async def run_program(program: Sequence[str], arguments: Sequence[object], expected: int) -> ChildRun:
+    """Run any program whose last line says what it did; what it says about errors goes to our own terminal."""
+    words, module = [*program, *map(str, arguments)], program[-1]
     child = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     try:
         output, _ = await asyncio.wait_for(child.communicate(), TIMEOUT_S)

@@ -49,7 +49,7 @@ from assent.store.database import Database
 from assent.store.settings import Settings
 from assent.store.table_grants import PRIVILEGES, Privilege
 from assent.tasks.errors import RetryOn
-from assent.tasks.task_type import TaskType, declare
+from assent.tasks.task_type import CLUSTER, TaskType, declare
 from assent.triggers.triggers import DeclaredJoin, DeclaredTrigger, Triggers
 
 TRIGGER_NAME_MAX: Final = 150
@@ -268,6 +268,7 @@ class App:
         retry_on: RetryOn | None = None,
         resources: Sequence[str] = (),
         rate_limit: RateLimit | None = None,
+        cluster: bool = False,
         capability: str | None = None,
     ) -> Callable[[Callable[P, R]], TaskHandle[P, R]]:
         """Register a task: a function, plain or async, that our own workers run in the background; or a class.
@@ -281,6 +282,7 @@ class App:
         A class has `on_start`, and may have `on_resume` and `on_error` for when its subtasks have ended. `retry_on`
         says which errors are tried again: else of a function all, and of a class those of I/O (`assent.is_transient`).
         `resources` names what its attempts use, see `resource`; `rate_limit` says how many may start in a period.
+        With `cluster` it runs on a node of the Dask cluster that the worker is connected to, and not in the worker.
         Submitting it, or publishing a workflow that does, takes `capability`, else `tasks:submit`.
         """
         self._name_capability(f"task:{name}", capability)
@@ -288,7 +290,7 @@ class App:
         def register(run: Callable[P, R]) -> TaskHandle[P, R]:
             if name in self.tasks:
                 raise Invalid([Problem("DUPLICATE", f"task `{name}` is registered twice", (name,))])
-            self.tasks[name] = declare(
+            kind = self.tasks[name] = declare(
                 name,
                 run,
                 attempts_max=attempts_max,
@@ -297,8 +299,9 @@ class App:
                 retry_on=retry_on,
                 resources=resources,
                 rate_limit=rate_limit,
+                cluster=cluster,
             )
-            return TaskHandle(name, run)
+            return TaskHandle(name, run, kind)
 
         return register
 
@@ -497,7 +500,10 @@ class App:
         Files of documents are kept where `ASSENT_BLOBS` says, unless another store is named.
         """
         tasks = dict(self.tasks)
-        if unknown := sorted({r for kind in tasks.values() for r in kind.resources} - set(self.resources)):
+        # It has no limit, unless the application declares one.
+        of_cluster = {CLUSTER: None} if any(kind.on_cluster for kind in tasks.values()) else {}
+        resources = {**of_cluster, **self.resources}
+        if unknown := sorted({r for kind in tasks.values() for r in kind.resources} - set(resources)):
             message = f"no resource `{unknown[0]}` is declared, which a task uses"
             raise Invalid([Problem("UNKNOWN_RESOURCE", message, (unknown[0],))])
         core = Core.build(
@@ -507,7 +513,7 @@ class App:
             self.directory or MembersDirectory(),
             task_types=tasks,
             capabilities=self.capabilities,
-            resources=dict(self.resources),
+            resources=resources,
             outlets=self.outlets,
             verbs=Verbs(self._verb_registry, {name: run for name, (_, run) in self.verbs.items()}),
             blobs=blobs,

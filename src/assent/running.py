@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from socket import socket
 
 from assent.app import App
+from assent.cluster.settings import ClusterSettings
 from assent.compiler.source import Source
 from assent.definitions.publish import publish_sources
 from assent.effects.settings import SendingSettings
@@ -101,5 +102,11 @@ def worker_of(
     """Return every duty, for the process that also serves."""
     runtime = app.runtime(database)
     events, streams = app.event_processor(runtime), StreamSettings()
-    place = WorkerContext(database, options, runtime, sending, streams=streams, events=events, serves=True)
+    place = WorkerContext(
+        *(database, options, runtime, sending),
+        streams=streams,
+        cluster=ClusterSettings(),
+        events=events,
+        serves=True,
+    )
     return Supervisor(database, duties(place), options, observers)

@@ -12,7 +12,7 @@ from assent.cli.output import console, print_json, safe
 
 if TYPE_CHECKING:
     from assent.documents.blobs import BlobSettings
-    from assent.store.checkup import Checkup
+    from assent.store.checkup import Checkup, Finding
     from assent.store.table_grants import TableGrants
 
 
@@ -23,7 +23,7 @@ NO_MAIL_SERVER_NOTE: Final = (
 
 
 def doctor(app: OptionalAppOption = None, json: JsonOption = False) -> None:
-    """Check roles, grants, schema, extensions, clock, pool, partitions, timers, notifications and streams.
+    """Check roles, grants, schema, extensions, clock, pool, partitions, timers, notifications, streams and the cluster.
 
     With --app, also the rights of the engine's role on the application's own tables.
 
@@ -95,11 +95,37 @@ async def _examine(grants: "TableGrants") -> "Checkup":
             Finding("streams", f"{problem.path[0]}: {problem.message}", problem.hint or "")
             for problem in stream_problems(StreamSettings())
         ]
-        found = replace(found, findings=[*found.findings, *deaf, *unread])
+        found = replace(found, findings=[*found.findings, *deaf, *unread, *await examine_cluster()])
     finally:
         await database.close()
     notes = [*found.notes, *_notes_about_files(BlobSettings())]
     return replace(found, notes=notes if smtp.is_complete else [*notes, NO_MAIL_SERVER_NOTE])
+
+
+async def examine_cluster() -> "list[Finding]":
+    """Return what keeps the workers from the cluster, where one is named."""
+    from assent.cluster.settings import ClusterSettings
+    from assent.store.checkup import Finding
+
+    settings = ClusterSettings()
+    if not settings.address:
+        return []
+    from assent.cluster.executor import count_nodes
+
+    name = settings.variable("address")
+    try:
+        nodes = await count_nodes(settings)
+    except (OSError, TimeoutError, ValueError) as error:
+        problem = f"no scheduler answers at {settings.address}: {type(error).__name__}: {error}"
+        return [Finding("cluster", problem, f"start it, or correct {name}; its tasks wait until then")]
+    if not nodes:
+        problem = f"the scheduler at {settings.address} has no nodes"
+        return [
+            Finding(
+                "cluster", problem, f"start one: dask worker {settings.address}; its tasks wait until then"
+            )
+        ]
+    return []
 
 
 def _notes_about_files(settings: "BlobSettings") -> list[str]:

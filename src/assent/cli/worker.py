@@ -134,16 +134,17 @@ async def _answering(
 
 
 def _workplace(database: "Database", options: "Options", application: "App | None") -> "WorkerContext":
+    from assent.cluster.settings import ClusterSettings
     from assent.effects.settings import SendingSettings
     from assent.transports.settings import StreamSettings
     from assent.worker.duty import WorkerContext
 
-    streams = StreamSettings()
+    streams, cluster = StreamSettings(), ClusterSettings()
     if application is None:
         return WorkerContext(database, options, streams=streams)
     runtime, sending = application.runtime(database), SendingSettings()
     events = application.event_processor(runtime)
-    return WorkerContext(database, options, runtime, sending, streams=streams, events=events)
+    return WorkerContext(database, options, runtime, sending, streams=streams, events=events, cluster=cluster)
 
 
 async def _run_once(

@@ -91,9 +91,10 @@ class TaskHandle(Generic[P, R]):
 
     __name__: str
 
-    def __init__(self, name: str, function: Callable[P, R]) -> None:
+    def __init__(self, name: str, function: Callable[P, R], kind: TaskType | None = None) -> None:
         self.name = name
         self.function = function
+        self.kind = kind
         # A class's own attributes stay with the class: they would hide those of the handle.
         update_wrapper(self, function, updated=() if isinstance(function, builtins.type) else ("__dict__",))
 

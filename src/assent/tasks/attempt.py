@@ -1,10 +1,8 @@
-"""One attempt at a task: its function is run, in a thread where it would block others, and its outcome written down."""
+"""One attempt at a task: an executor runs its function, and its outcome is written down."""
 
 import asyncio
-import contextvars
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +36,7 @@ from assent.tasks.errors import (
     is_retried,
     stack_trace_of,
 )
+from assent.tasks.executor import Executor, FailedElsewhere, LocalExecutor, NotStarted, TaskCall
 from assent.tasks.notes import Notes, news_of, write_news_if_claimed
 from assent.tasks.outcomes import Background, Blocked, BlockedBySubtasks, Complete, TaskError
 from assent.tasks.settle import settle_if_claimed
@@ -80,22 +79,24 @@ class Attempts:
     database: Database
     worker_id: UUID
     threads_max: int
+    cluster: Executor | None = None
+    """What runs the functions of tasks of the cluster; a worker without it claims none of them."""
     notes: dict[JobKey, Notes] = field(default_factory=dict, init=False)
     """What attempts have said whose end is not written yet."""
-    _threads: ThreadPoolExecutor | None = field(default=None, init=False)
+    _local: LocalExecutor = field(init=False)
     _turns: asyncio.Semaphore = field(init=False)
     """Transactions of tasks that may be open at a time: the rest of the pool is for the duties."""
 
     def __post_init__(self) -> None:
+        self._local = LocalExecutor(self.threads_max)
         self._turns = asyncio.Semaphore(self.database.settings.task_transactions_max)
 
     def close(self) -> None:
         """Let threads end that have nothing to do; those that run go on."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
-            self._threads = None
+        self._local.close()
 
     async def make(self, claimed: ClaimedTask) -> Ended:
+        """Make an attempt, and return how it ended; raise `NotStarted` where its executor cannot be reached."""
         # An attempt outlives the run of the duty that began it, and so do its connections.
         with holding(None):
             while True:
@@ -111,15 +112,16 @@ class Attempts:
         kind = self.types[claimed.type]
         try:
             return await self._make(kind, claimed)
-        except PoolBusy:
+        except (PoolBusy, NotStarted):
             raise
         except _Returned as returned:
             return Ended(returned.outcome)
+        except FailedElsewhere as error:
+            return Ended(error.failed, error=None if error.is_expected else error)
         except Exception as error:
-            is_expected = isinstance(error, ClaimLost | GiveUp | Retry | _TookTooLong)
-            if not is_expected:
+            if not (expected := is_expected(error)):
                 advise_on_rights(error)
-            return Ended(_failure(kind, error), error=None if is_expected else error)
+            return Ended(failure_of(kind, error), error=None if expected else error)
 
     async def _make(self, kind: TaskType, claimed: ClaimedTask) -> Ended:
         if any(one.status not in ENDED for one in claimed.subtasks):
@@ -139,7 +141,8 @@ class Attempts:
             except ValidationError as error_of_input:
                 message = error_text(Invalid(problems_of(error_of_input)))
                 return Ended(Failed("BAD_INPUT", message, permanent=True))
-            outcome = _outcome(task, await self._run_in_time(kind, hook, task, arguments))
+            call = TaskCall(kind, hook, claimed, task, arguments, error)
+            outcome = _outcome(task, await self._run_in_time(call))
             if isinstance(outcome, Failed):
                 raise _Returned(outcome)
             return await self._complete(task, claimed, outcome)
@@ -170,30 +173,20 @@ class Attempts:
             depth=claimed.depth + 1,
         )
 
-    async def _run_in_time(
-        self, kind: TaskType, hook: Hook, task: TaskContext, arguments: dict[str, Any]
-    ) -> Any:
-        if kind.timeout is None:
-            return await self._run(hook, task, arguments)
+    async def _run_in_time(self, call: TaskCall) -> Any:
+        executor = self.cluster if call.kind.on_cluster else self._local
+        if executor is None:
+            raise NotStarted("this worker has no cluster")
+        run, length = executor.run, call.kind.timeout
+        if length is None:
+            return await run(call)
         try:
-            async with asyncio.timeout(kind.timeout.total_seconds()) as limit:
-                task.limit = limit
-                return await self._run(hook, task, arguments)
+            async with asyncio.timeout(length.total_seconds()) as limit:
+                call.task.limit = limit
+                return await run(call)
         except TimeoutError as error:
             if limit.expired():
-                raise _TookTooLong(f"it took longer than {kind.timeout}") from error
-            raise
-
-    async def _run(self, hook: Hook, task: TaskContext, arguments: dict[str, Any]) -> Any:
-        if hook.is_async:
-            return await hook.run(**arguments)
-        call = partial(contextvars.copy_context().run, hook.run, **arguments)
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.threads_max, thread_name_prefix="task")
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
-        except asyncio.CancelledError:
-            task.interrupt()
+                raise _TookTooLong(f"it took longer than {length}") from error
             raise
 
     async def _complete(self, task: TaskContext, claimed: ClaimedTask, outcome: Succeeded) -> Ended:
@@ -245,7 +238,12 @@ def _outcome(task: TaskContext, returned: Any) -> JobOutcome:
             return Succeeded(result=as_kept(returned, "output"))
 
 
-def _failure(kind: TaskType, error: Exception) -> Failed:
+def is_expected(error: Exception) -> bool:
+    """Return whether an exception only says how the attempt ended, and is no error to be reported."""
+    return isinstance(error, ClaimLost | GiveUp | Retry | _TookTooLong)
+
+
+def failure_of(kind: TaskType, error: Exception) -> Failed:
     """Return what an exception says about its attempt."""
     match error:
         case ClaimLost():

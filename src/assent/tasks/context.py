@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -97,6 +98,11 @@ class TaskContext:
         return self._claimed.created_at
 
     @property
+    def notes(self) -> Notes:
+        """What the attempt has said, for what runs its function elsewhere."""
+        return self._notes
+
+    @property
     def key(self) -> str:
         """The same at every attempt: pass it on where the other side takes an idempotency key."""
         return str(self._claimed.id)
@@ -123,6 +129,10 @@ class TaskContext:
         assert submission.id is not None
         self.made.append(submission)
         return submission.id
+
+    def take_subtask(self, id: UUID, type: str, input: Any, priority: int | None) -> None:
+        """Note a subtask that the function has made in another process, under this id; raise as `subtask` does."""
+        self.made.append(replace(self._make_subtask(type, input, priority), id=id))
 
     @property
     def subtasks(self) -> tuple[Subtask, ...]:
@@ -199,7 +209,7 @@ class TaskContext:
 
     async def _begin(self) -> Connection:
         """Wait for a turn, however long it takes: a pool that is busy is not the task's failure."""
-        with self._time_stopped():
+        with self.time_stopped():
             await self._open_until.enter_async_context(self._turns)
             connection = await self._open()
         if not await hold_if_claimed(connection, self._worker_id, [self._claimed.job]):
@@ -214,7 +224,8 @@ class TaskContext:
                 continue  # it has waited for as long as `pool_wait_timeout_ms` says
 
     @contextmanager
-    def _time_stopped(self) -> Iterator[None]:
+    def time_stopped(self) -> Iterator[None]:
+        """Inside, the time of the attempt stands still: it waits, for a connection or for a place to run."""
         limit, loop = self.limit, asyncio.get_running_loop()
         if limit is None or (when_s := limit.when()) is None:
             yield

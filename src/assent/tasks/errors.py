@@ -96,4 +96,7 @@ def _is_ours(file: str) -> bool:
     return file.startswith("<frozen") or file.replace("\\", "/").endswith(_CALLERS)
 
 
-_CALLERS: Final = ("assent/tasks/attempt.py", "concurrent/futures/thread.py", "asyncio/timeouts.py")
+_CALLERS: Final = (
+    *("assent/tasks/attempt.py", "assent/tasks/executor.py", "assent/cluster/process.py"),
+    *("concurrent/futures/thread.py", "asyncio/timeouts.py", "asyncio/runners.py", "asyncio/base_events.py"),
+)

@@ -32,6 +32,8 @@ from assent.tasks.outcomes import TaskError
 Function = Callable[..., Any]
 
 _NAME: Final = TypeAdapter(DottedName)
+CLUSTER: Final = "cluster"
+"""The resource that tasks of the cluster use: only workers that reach the cluster claim them."""
 ON_START: Final = "on_start"
 ON_RESUME: Final = "on_resume"
 ON_ERROR: Final = "on_error"
@@ -83,6 +85,10 @@ class TaskType:
     resources: tuple[str, ...] = ()
     """What each of its attempts uses."""
     rate_limit: RateLimit | None = None
+    place: str = ""
+    """Where its function is declared: `shop.reports:build`."""
+    on_cluster: bool = False
+    """Whether its function runs on the cluster, and not in the worker."""
 
     @property
     def is_limited(self) -> bool:
@@ -90,9 +96,9 @@ class TaskType:
         return bool(self.resources or self.rate_limit)
 
     @property
-    def is_async(self) -> bool:
-        """Whether all of it can be interrupted."""
-        return all(
+    def is_interruptible(self) -> bool:
+        """Whether all of it can be interrupted: a thread cannot, a process of the cluster can."""
+        return self.on_cluster or all(
             hook.is_async for hook in (self.on_start, self.on_resume, self.on_error) if hook is not None
         )
 
@@ -145,6 +151,7 @@ def declare(  # noqa: PLR0913
     retry_on: RetryOn | None = None,
     resources: Iterable[str] = (),
     rate_limit: RateLimit | None = None,
+    cluster: bool = False,
 ) -> TaskType:
     """Return a kind of task, of a function or of a class with hooks; raise `Invalid` where it cannot be one."""
     try:
@@ -158,9 +165,13 @@ def declare(  # noqa: PLR0913
     asked, hooks = _read_class(name, run) if inspect.isclass(run) else _read_function(name, run)
     # A function was always tried again, whatever it raised; a class says in its outcome what is for good.
     retried = retry_on or (is_transient if inspect.isclass(run) else Exception)
-    used = require_resources(resources)
+    used = require_resources((*resources, CLUSTER) if cluster else resources)
+    place = f"{run.__module__}:{run.__qualname__}"
+    if cluster and ("<" in place or run.__module__ == "__main__"):
+        message = f"a task of the cluster is declared in a module that its nodes can import, found `{place}`"
+        raise Invalid([Problem("BAD_VALUE", message, (name, "cluster"))])
     limit = require_rate_limit(rate_limit, on_type=True) if rate_limit is not None else None
-    return TaskType(name, asked, *hooks, retried, attempts_max, length, priority, used, limit)
+    return TaskType(name, asked, *hooks, retried, attempts_max, length, priority, used, limit, place, cluster)
 
 
 def _rate_key(name: str, limit: RateLimit, given: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from assent.cluster.settings import ClusterSettings
 from assent.effects.settings import SendingSettings
 from assent.jobs.lease import Lease
 from assent.runtime import Runtime
@@ -30,6 +31,7 @@ class WorkerContext:
     lease: Lease = field(default_factory=Lease)
     """One for all duties of a process."""
     streams: StreamSettings = field(default_factory=StreamSettings.defaults)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings.defaults)
     events: EventProcessor | None = None
     """What processes events; one of the runtime, unless the application names another."""
     duties: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from assent.jobs.job import RetryPolicy, next_state
 from assent.jobs.queue import JobRow
@@ -19,14 +19,18 @@ from assent.model.job import Throttle
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
 from assent.tasks.claimed_task import ClaimedTask, load_tasks
+from assent.tasks.executor import NotStarted
 from assent.tasks.notes import news_of, write_news_if_claimed
 from assent.tasks.settle import TaskKey, TaskResult, parents_to_resume, resume_parents, settle_if_claimed
-from assent.tasks.task_type import TaskType
+from assent.tasks.task_type import CLUSTER, TaskType
 from assent.telemetry import hooks
 from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.instrumentation import TaskSpan, begin_working, count_tasks
 from assent.worker.jobs import JobDuty
 from assent.worker.options import Options
+
+if TYPE_CHECKING:
+    from assent.cluster.executor import ClusterExecutor
 
 GRACE: Final = 0.8
 """The part of the worker's grace period that attempts may take to end; the rest is for giving them back."""
@@ -58,12 +62,16 @@ class Tasks(JobDuty[ClaimedTask]):
         self._are_declared = not self._resources
         self.pace = Schedule(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
         super().__init__(place, lanes=self._types)
-        self._throttled = ThrottledQueue(self._queue, options.reachable(self._resources))
+        self._reachable = options.reachable(self._resources)
+        self._throttled = ThrottledQueue(self._queue, self._reachable)
+        self._cluster = self._open_cluster(place)
         self._is_throttled_first = False
         self._under_way_max = options.tasks_under_way_max
         self._kept = options.tasks_under_way_max // PLACES_PER_KEPT_PLACE
         self._batch_max = max(1, options.tasks_under_way_max // options.tasks_lanes)
-        self._attempts = Attempts(self._types, place.database, self._jobs.worker_id, self._under_way_max)
+        self._attempts = Attempts(
+            *(self._types, place.database, self._jobs.worker_id, self._under_way_max, self._cluster)
+        )
         self._retries = _retry_policy(options)
         self._grace_s = GRACE * options.grace_period_ms / 1000
         self._under_way: dict[asyncio.Task[None], ClaimedTask] = {}
@@ -81,6 +89,28 @@ class Tasks(JobDuty[ClaimedTask]):
         self._heard_of_cancel = False
         self._noted_s = time.monotonic()
 
+    def _open_cluster(self, place: WorkerContext) -> "ClusterExecutor | None":
+        """Return what hands functions to the cluster, where the application and this worker have one."""
+        if CLUSTER not in self._reachable or not place.cluster.address:
+            return None
+        # Imported late: few workers have a cluster, and Dask installed.
+        from assent.cluster.executor import ClusterExecutor  # noqa: PLC0415
+
+        return ClusterExecutor(
+            place.cluster, self._jobs.worker_id, place.database.clock, self._hear_of_cluster
+        )
+
+    def _hear_of_cluster(self) -> None:
+        self._throttled.hear()
+        self._news.set()
+
+    async def _look_at_cluster(self) -> None:
+        """Claim tasks of the cluster only while this worker reaches it."""
+        if self._cluster is not None:
+            await self._cluster.begin()
+        is_reached = self._cluster is not None and self._cluster.is_reached
+        self._throttled.reachable = self._reachable if is_reached else self._reachable - {CLUSTER}
+
     def wake(self) -> None:
         """Something has ended, or may have come."""
         self._news.set()
@@ -95,6 +125,7 @@ class Tasks(JobDuty[ClaimedTask]):
         self._news.clear()
         self._throttled.again_in_s = None
         await self._declare()
+        await self._look_at_cluster()
         await self._jobs.keep(self._database)
         await self._interrupt_taken()
         await self._write_notes()
@@ -139,6 +170,8 @@ class Tasks(JobDuty[ClaimedTask]):
         finally:
             await self._break_off()
             self._attempts.close()
+            if self._cluster is not None:
+                await self._cluster.close()
 
     async def _break_off(self) -> None:
         """End what is still under way; a thread cannot be broken off, and goes on without us."""
@@ -274,7 +307,12 @@ class Tasks(JobDuty[ClaimedTask]):
     async def _attempt(self, working: TaskSpan) -> None:
         task = working.task
         with working.scope():
-            ended = await self._attempts.make(task)
+            try:
+                ended = await self._attempts.make(task)
+            except NotStarted:
+                self._jobs.end([task.job])
+                self._jobs.doubt()  # it is given back by the next run
+                return
             if ended.error is not None:
                 hooks.report(ended.error, task=task.type)
         working.end(ended.outcome)
@@ -288,7 +326,7 @@ class Tasks(JobDuty[ClaimedTask]):
         task = self._under_way.pop(attempt)
         del self._began_s[attempt]
         # A thread goes on when its attempt is broken off: its task is given to others when the lease is over.
-        if attempt.cancelled() and self._types[task.type].is_async:
+        if attempt.cancelled() and self._types[task.type].is_interruptible:
             self._jobs.end([task.job])
         self._news.set()
 
