@@ -56,7 +56,7 @@ SELECT org_id, gen_random_uuid(), id, 'cancelled', 'workflow', jsonb_build_objec
 
 -- name: keep_delivery
 -- Keeps a bundle that came for a request, once for its key; see the function.
-SELECT assent.keep_delivery($1, $2::jsonb, $3, $4);
+SELECT assent.keep_delivery($1, $2::jsonb, $3, $4, $5::text[]);
 
 -- name: keep_deliveries
 -- Keeps bundles that came for requests, each once for its key; see the function.
@@ -148,9 +148,10 @@ UPDATE assent.outside_request_deliveries d SET late = true
 
 -- name: read_received
 -- The completed items of requests, in the order in which they came.
-SELECT i.org_id, i.request_id, i.cargo, i.kind
+SELECT i.org_id, i.request_id, i.cargo, i.kind, d.people
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
   JOIN assent.outside_request_items i ON i.org_id = wanted.org_id AND i.request_id = wanted.id AND i.status = 'completed'
+  JOIN assent.outside_request_deliveries d ON d.org_id = i.org_id AND d.id = i.delivery_id
  ORDER BY i.id;
 
 -- name: expire_requests

@@ -14,6 +14,7 @@ from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance, Step
 from assent.engine.run import DEFERRED, IGNORED
 from assent.jobs.dead_letters import resolve_of_instances
+from assent.model.actor import SYSTEM_ID
 from assent.model.approval import ApprovalRequest
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
@@ -108,12 +109,21 @@ def _events(job: Execution, now: datetime) -> list[Event]:
     return [
         replace(
             arrival(
-                step.org_id, event.key, now, f"step:{step.key}", partition, data=event.data, hops=event.hops
+                *(step.org_id, event.key, now, f"step:{step.key}", partition, _people(job, step)),
+                data=event.data,
+                hops=event.hops,
             ),
             trace_id=job.trace_of(step.id),
         )
         for step, event in job.run.events
     ]
+
+
+def _people(job: Execution, step: Step) -> tuple[str, ...]:
+    """Return whose work a step sends on: that of the originators, and of those on whose behalf its token moves."""
+    acted = step.output.get("on_behalf_of", [step.actor_id])
+    people = dict.fromkeys((*job.run.instance.originators.ids, *acted))
+    return tuple(one for one in people if one != SYSTEM_ID)
 
 
 def _tasks(job: Execution) -> list[Submission]:
@@ -130,6 +140,7 @@ def _submission(job: Execution, step: Step, task: TaskSpec) -> Submission:
         priority=task.priority,
         attempts_max=task.attempts_max,
         submitted_by=step.output.get("on_behalf_of", [step.actor_id])[-1],
+        people=_people(job, step),
         partition_id=job.run.instance.partition_id,
         instance_id=step.instance_id,
         step_id=step.id,

@@ -24,7 +24,7 @@ from assent.store.errors import PoolBusy
 from assent.store.pool import holding
 from assent.store.table_grants import advise_on_rights
 from assent.tasks.claimed_task import ClaimedTask
-from assent.tasks.context import TaskContext
+from assent.tasks.context import TaskContext, people_of_attempt
 from assent.tasks.errors import (
     FAILED,
     GAVE_UP,
@@ -160,6 +160,7 @@ class Attempts:
             priority=kind.priority if priority is None else priority,
             attempts_max=kind.attempts_max,
             submitted_by=claimed.submitted_by,
+            people=claimed.people,
             partition_id=claimed.partition_id,
             instance_id=claimed.instance_id,
             step_id=claimed.step_id,
@@ -185,6 +186,14 @@ class Attempts:
             raise
 
     async def _run(self, hook: Hook, task: TaskContext, arguments: dict[str, Any]) -> Any:
+        # What the function does by the runtime, in any name, is the work of these people too.
+        called = people_of_attempt.set(tuple(task.people))
+        try:
+            return await self._call(hook, task, arguments)
+        finally:
+            people_of_attempt.reset(called)
+
+    async def _call(self, hook: Hook, task: TaskContext, arguments: dict[str, Any]) -> Any:
         if hook.is_async:
             return await hook.run(**arguments)
         call = partial(contextvars.copy_context().run, hook.run, **arguments)
