@@ -41,6 +41,12 @@ async def open_requests(connection: Connection, asked: Sequence[Asked], ended: S
         await put(connection, _SQL.end_requests_of_steps, [_end(step) for step in ended])
 
 
+async def end_requests_of_instances(connection: Connection, ended: Sequence[Row]) -> None:
+    """Close what people have asked for instances that were cancelled or have failed."""
+    if ended:
+        await put(connection, _SQL.end_requests_of_instances, ended)
+
+
 async def close_requests(connection: Connection, closed: Sequence[ClosedRequest]) -> None:
     """Close requests in whose place others ask; what comes for them now is late."""
     if closed:

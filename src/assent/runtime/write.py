@@ -22,7 +22,7 @@ from assent.model.job import TaskSpec
 from assent.model.mutation import Event, Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
 from assent.outbox.events import emit_events
-from assent.requests.outside_requests import Asked, close_requests, open_requests
+from assent.requests.outside_requests import Asked, close_requests, end_requests_of_instances, open_requests
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.keyed_events import arrival
 from assent.runtime.receipts import receipts_of_steps, take_receipts
@@ -37,6 +37,7 @@ from assent.runtime.rows import (
 from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 from assent.tasks.settle import StepOf, cancel_of_steps
 from assent.tasks.submit import Submission, submit_tasks
 
@@ -59,6 +60,7 @@ async def write(connection: Connection, jobs: Sequence[Execution], now: datetime
     )
     await close_requests(connection, [one for job in jobs for one in job.run.closes])
     await open_requests(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
+    await end_requests_of_instances(connection, _given_up(changed, now))
     await write_requirements(connection, [one for job in jobs for one in _required(job)], now, wakes=False)
     said = {step.id for step in ended}
     await mark_steps_applied(connection, [r for step_id, r in consumed.items() if step_id not in said])
@@ -205,6 +207,15 @@ def _required(job: Execution) -> list[ActorsChange]:
 def _ended_requests(jobs: Sequence[Execution]) -> list[EndedStep]:
     """Return the outside requests that end with their steps, because results have not ended them before."""
     return [_ended_request(step) for job in jobs for step in job.run.steps if _asked_outside(job, step)]
+
+
+def _given_up(jobs: Sequence[Execution], now: datetime) -> list[Row]:
+    """Return the instances that end here without having come to their end."""
+    return [
+        {"org_id": one.org_id, "instance_id": one.id, "status": one.status, "ended_at": now}
+        for one in (job.run.instance for job in jobs)
+        if one.status in ("cancelled", "failed")
+    ]
 
 
 def _asked_outside(job: Execution, step: Step) -> bool:
