@@ -159,6 +159,21 @@ async def test_a_person_asks_for_what_an_instance_waits_for(compliance: Complian
     assert await compliance.place() == ("running", ["identity_verified"])
 
 
+async def test_what_a_person_asked_ends_with_the_instance_that_is_cancelled(compliance: Compliance) -> None:
+    view = await compliance.begin()
+    lead = compliance.by(Actor("lead", capabilities={"*"}))
+    asked = await lead.requirements.solicit("c-1", ["passport"], instance_id=view.id)
+    other = await lead.requirements.solicit("c-9", ["passport"])
+    await lead.instances.cancel(view.id, "the client has gone")
+    found = {row["id"]: row for row in await compliance.requests()}
+    ended = found.pop(asked.request_id)
+    assert (ended["status"], ended["error"]) == ("cancelled", "its instance is cancelled")
+    assert ended["ended_at"] is not None
+    assert found[other.request_id]["status"] == "pending"
+    with pytest.raises(Refused):
+        await lead.requests.upload_link(asked.request_id, base_url="https://assent.example")
+
+
 async def test_a_request_of_no_instance_is_for_readers_of_documents(compliance: Compliance) -> None:
     asked = await compliance.by(LEAD).requirements.solicit("c-9", ["passport"])
     reader, other = (

@@ -47,6 +47,17 @@ TAKES: dict[str, Callable[[OrgRuntime], Awaitable[Any]]] = {
     "operations:read": lambda acme: acme.operations.health(),
     "workflows:repair stuck": lambda acme: acme.operations.stuck(),
     "workflows:retry open": lambda acme: acme.events.list_open(),
+    "workflows:retry dead letters": lambda acme: acme.dead_letters.list(),
+    "workflows:retry dead letter": lambda acme: acme.dead_letters.retry(ID, "effect"),
+    "workflows:retry all": lambda acme: acme.dead_letters.retry_all("result"),
+    "workflows:repair rebuild": lambda acme: acme.operations.rebuild(ID),
+    "workflows:repair fold": lambda acme: acme.operations.fold(ID),
+    "workflows:repair reenqueue": lambda acme: acme.operations.reenqueue(ID),
+    "tasks:cancel": lambda acme: acme.tasks.cancel(ID),
+    "tasks:retry": lambda acme: acme.tasks.retry(ID),
+    "tasks:retry all": lambda acme: acme.tasks.retry_all(),
+    "tasks:complete": lambda acme: acme.tasks.complete(ID),
+    "tasks:complete fail": lambda acme: acme.tasks.fail(ID, "no paper"),
 }
 
 

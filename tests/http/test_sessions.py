@@ -1,5 +1,6 @@
 """Sessions of browsers: a cookie that no other page can use, renewed, revoked, and no more than its key."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,7 +17,8 @@ from assent.store.database import Database
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, SETTINGS, bearer, client_of, problem
 from tests.http.doors import create_app
-from tests.world import rows
+from tests.plain_sql import wait_until_a_connection_is_blocked
+from tests.world import fetch, rows
 
 OWN_PAGE = {"Assent-Client": "web", "Origin": "http://assent"}
 
@@ -150,8 +152,24 @@ async def test_a_renewal_replaces_the_token_and_the_former_one_lives_for_a_minut
         async with client_of(door, OWN_PAGE | {"cookie": f"assent={former}"}) as late:
             reply = await late.post("/api/session/renew")
             assert (reply.status_code, "set-cookie" in reply.headers) == (200, False)
+        clock.advance(timedelta(seconds=60))
+        assert await status(present) == 200
+        assert await status(former) == 401
+
+
+async def test_a_session_that_a_thief_renews_ends_when_its_member_comes_back(door, furnished, clock):
+    """One of the two sends a token that was replaced, and nobody can say which one is the member."""
+    async with signed_in(door, furnished) as client:
+        stolen = client.cookies["assent"]
+        async with client_of(door, OWN_PAGE | {"cookie": f"assent={stolen}"}) as thief:
+            renewed = (await thief.post("/api/session/renew")).cookies["assent"]
         clock.advance(timedelta(seconds=61))
-        assert (await status(former), await status(present)) == (401, 200)
+        async with client_of(door, {"cookie": f"assent={renewed}"}) as thief:
+            assert (await thief.get("/api/session")).status_code == 200
+            assert (await client.get("/api/session")).status_code == 401
+            assert (await thief.get("/api/session")).status_code == 401
+    ended = await fetch(furnished, "SELECT revoked_at FROM assent.sessions WHERE org_id = 'acme'")
+    assert [row["revoked_at"] for row in ended] == [clock.now()]
 
 
 async def test_a_session_ends_when_nothing_renews_it_and_in_the_end_always(
@@ -196,6 +214,23 @@ async def test_a_deactivated_member_loses_every_session_for_good(door, furnished
         back = await admin.patch("/api/members/bob", json={"active": True})
         assert back.status_code == 200, back.text
         assert (await client.get("/api/inbox")).status_code == 401
+
+
+async def test_no_session_begins_while_its_member_is_deactivated(door, furnished):
+    key = await key_of(furnished, "bob")
+    async with client_of(door, OWN_PAGE) as client:
+        async with furnished.transaction(None) as deactivating:
+            await deactivating.execute(
+                "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'bob'"
+            )
+            signing_in = asyncio.create_task(client.post("/api/session", json={"key": key}))
+            await wait_until_a_connection_is_blocked(deactivating)
+        reply = await signing_in
+    assert reply.status_code in (401, 403), reply.text
+    assert (
+        await fetch(furnished, "SELECT id FROM assent.sessions WHERE org_id = 'acme' AND user_id = 'bob'")
+        == []
+    )
 
 
 async def test_a_session_has_the_scopes_and_the_partition_of_its_key_and_ends_with_it(door, furnished):

@@ -518,3 +518,13 @@ def test_schedule_is_declared_once(app: App) -> None:
     declaring(app)
     with pytest.raises(assent.Invalid, match="DUPLICATE"):
         declaring(app)
+
+
+async def test_resuming_takes_the_right_to_submit_the_task(fleet: Fleet) -> None:
+    await fleet.save()
+    await fleet.schedules.pause("n")
+    other = Actor("oda", capabilities=frozenset({"schedules:manage"}))
+    with pytest.raises(assent.Refused) as refused:
+        await fleet.runtime.org(ORG, other).schedules.resume("n")
+    assert refused.value.code == "POLICY_DENIED"
+    assert (await fleet.schedules.get("n")).paused

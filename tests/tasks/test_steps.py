@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+import assent
 from assent.app import App
 from assent.jobs.job import AttemptResult, Failed
+from assent.model.actor import Actor
 from assent.runtime import InstanceView
 from assent.store.clock import MovedClock
 from assent.tasks.settle import settle_if_claimed
@@ -15,7 +17,7 @@ from assent.worker.timers import Timers
 from tests.authored import END, arrows
 from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.workers import OpenTasksWorker, TasksWorker, run_until_done
-from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
+from tests.world import ANN, OPS, ORG, drain, insert_org, publish_steps, rows, steps_of
 
 STEP = {
     "id": "build",
@@ -24,6 +26,7 @@ STEP = {
     "input": {"month": "workflow.month"},
     "output": {"pages": "result.pages"},
 }
+CLERK = Actor("ann", capabilities=frozenset({"tasks:cancel"}))
 ENDS = [END, {"id": "failed", "type": "terminal"}, {"id": "late", "type": "terminal"}]
 
 
@@ -54,6 +57,26 @@ async def start(tasks_worker: TasksWorker, month: Any = "May") -> InstanceView:
 async def instance(tasks_worker: TasksWorker) -> dict[str, Any]:
     (found,) = await rows(tasks_worker.database, "workflow_instances")
     return found
+
+
+async def test_task_of_an_instance_that_is_deleted_is_read_by_no_member(tasks_worker: TasksWorker) -> None:
+    """Who could read the instance is not known any more; the list leaves the task out."""
+    await publish_step(tasks_worker)
+    await start(tasks_worker)
+    await tasks_worker.work_and_tell()
+    task, reader = await tasks_worker.row(), Actor("eve", capabilities=frozenset({"tasks:read"}))
+    database, acme = tasks_worker.database, tasks_worker.runtime.org(ORG, reader)
+    async with database.transaction(None) as connection:
+        await insert_org(connection, settings={"retention_days": 1})
+    database.clock.advance("3d")  # type: ignore[attr-defined]
+    async with database.transaction(None) as connection:
+        await connection.execute("SELECT assent.delete_ended_instances(10)")
+    assert await rows(database, "workflow_instances") == []
+    assert not (await acme.tasks.list()).items
+    for read in (acme.tasks.get, acme.tasks.tree, acme.tasks.log):
+        with pytest.raises(assent.Refused, match="NOT_FOUND"):
+            await read(task["id"])
+    assert (await tasks_worker.runtime.org(ORG).tasks.get(task["id"])).input == {"month": "May"}
 
 
 async def step(tasks_worker: TasksWorker, view: InstanceView) -> dict[str, Any]:
@@ -91,7 +114,7 @@ async def test_a_dead_task_takes_the_error_edge(tasks_worker: TasksWorker, clock
 async def test_a_task_that_somebody_cancels_takes_the_error_edge(tasks_worker: TasksWorker) -> None:
     await publish_step(tasks_worker)
     view = await start(tasks_worker)
-    await tasks_worker.runtime.org(ORG, ANN).tasks.cancel((await tasks_worker.row())["id"])
+    await tasks_worker.runtime.org(ORG, CLERK).tasks.cancel((await tasks_worker.row())["id"])
     await drain(tasks_worker.runtime)
     error = (await step(tasks_worker, view))["output_json"]["error"]
     assert (error["code"], error["message"]) == ("TASK_CANCELLED", "cancelled by ann")

@@ -2823,6 +2823,7 @@ CREATE TABLE assent.outside_request_deliveries (
   key          text        NOT NULL,                -- the sender's own: the same again changes nothing
   source       text        NOT NULL,
   pushed_by    text,                                -- the member who brought it, where one did
+  people       text[]      NOT NULL DEFAULT '{}',   -- the members whose work it is, the maker of their key among them
   origin       text,                                -- where it was read, of one from a stream: kafka:results/0/1042
   late         boolean     NOT NULL DEFAULT false,  -- it came when the request had ended: only its documents count
   received_at  timestamptz NOT NULL DEFAULT assent.now(),
@@ -2934,7 +2935,8 @@ GRANT SELECT, INSERT ON assent.dead_messages TO assent_engine;
 -- Each of the list has org_id, request_id, body (a bundle that was checked), origin and payload. However many there are, it is
 -- one statement. It runs as its owner, who alone takes numbers of the sequence, and holds itself to the org by name.
 CREATE FUNCTION assent.keep_deliveries(
-  bundles jsonb, come_by text, brought_by text DEFAULT NULL, names text DEFAULT '', unsigned boolean DEFAULT true)
+  bundles jsonb, come_by text, brought_by text DEFAULT NULL, names text DEFAULT '', unsigned boolean DEFAULT true,
+  work_of text[] DEFAULT '{}')
 RETURNS TABLE (number bigint, outcome text, version uuid)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- Its statement is planned once a session, by index: planning it for each result took longer than keeping one (230 a second, 550).
@@ -2982,8 +2984,8 @@ BEGIN
                ORDER BY first.number) AS f
     ), taken AS (
       INSERT INTO assent.outside_request_deliveries
-             (org_id, id, position, request_id, key, source, pushed_by, origin, late, received_at)
-      SELECT f.org_id, f.id, f.position, f.request_id, f.key, come_by, brought_by, f.origin, f.is_late, assent.now()
+             (org_id, id, position, request_id, key, source, pushed_by, people, origin, late, received_at)
+      SELECT f.org_id, f.id, f.position, f.request_id, f.key, come_by, brought_by, work_of, f.origin, f.is_late, assent.now()
         FROM fresh f ORDER BY f.org_id, f.request_id, f.key
       ON CONFLICT (org_id, request_id, key) DO NOTHING
       RETURNING id
@@ -3009,18 +3011,19 @@ BEGIN
   END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean) TO assent_engine;
+REVOKE ALL ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean, text[]) TO assent_engine;
 
 -- Keeps one bundle for a request of the transaction's org: `accepted`, `repeated`, `late` or UNKNOWN_VERSION, as above; null where
 -- there is no such request.
-CREATE FUNCTION assent.keep_delivery(to_request uuid, bundle jsonb, come_by text, brought_by text)
+CREATE FUNCTION assent.keep_delivery(to_request uuid, bundle jsonb, come_by text, brought_by text,
+  work_of text[] DEFAULT '{}')
 RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp
 RETURN (
   SELECT nullif(k.outcome, 'NOT_FOUND')
     FROM assent.keep_deliveries(
       jsonb_build_array(jsonb_build_object('org_id', assent.org_id(), 'request_id', to_request, 'body', bundle)),
-      come_by, brought_by) AS k);
+      come_by, brought_by, work_of => work_of) AS k);
 
 -- What is wrong with an item of a bundle; null where it is right.
 CREATE FUNCTION assent.item_problem(item jsonb) RETURNS text
@@ -3161,7 +3164,7 @@ CREATE TRIGGER incoming_results_are_taken AFTER INSERT ON assent.incoming_result
   REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION assent.take_incoming_results();
 GRANT EXECUTE ON FUNCTION assent.is_cargo(text), assent.item_problem(jsonb),
                           assent.bundle_problem(text, jsonb, text, text),
-                          assent.keep_delivery(uuid, jsonb, text, text) TO assent_engine;
+                          assent.keep_delivery(uuid, jsonb, text, text, text[]) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.push_result(uuid, text, jsonb, text, text) TO assent_engine, assent_client;
 -- file: 82_documents.sql
 -- Documents from outside parties: what is needed, what was handed in, its versions with their review, and the codes with
@@ -3697,6 +3700,7 @@ CREATE TABLE assent.job_attempts (
   stack_trace text,
   retryable  boolean,                           -- of one that failed: whether a further attempt could help
   worker_id  uuid,                              -- null where a task was ended from outside, or its time there was over
+  people     text[]      NOT NULL DEFAULT '{}', -- the members who ended it from outside: its output is their work
   started_at timestamptz NOT NULL,
   ended_at   timestamptz NOT NULL,
   CONSTRAINT job_attempts_pkey PRIMARY KEY (org_id, job_id, attempt),
@@ -3817,6 +3821,7 @@ CREATE TABLE assent.task_submissions (
   parent_attempt integer,                       -- and at which attempt: subtasks of one attempt are waited for together
   depth        smallint    NOT NULL DEFAULT 0,  -- how many tasks it has above it
   is_callback  boolean     NOT NULL DEFAULT false, -- whether it was submitted with a batch, and runs when that has ended
+  people       text[]      NOT NULL DEFAULT '{}', -- the members whose work it hands on; none of them approves what follows from it
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT task_submissions_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT task_of_a_step_names_its_instance CHECK ((instance_id IS NULL) = (step_id IS NULL)),
@@ -4092,10 +4097,28 @@ $$;
 REVOKE ALL ON FUNCTION assent.cancel_tasks(text[], uuid[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION assent.cancel_tasks(text[], uuid[]) TO assent_engine;
 
+-- Whose work a task hands on: of its submission and of its ends from outside, and the same of all subtasks below it.
+CREATE FUNCTION assent.people_of_task(org text, task uuid) RETURNS text[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  WITH RECURSIVE tree AS (
+    SELECT s.id, s.people FROM assent.task_submissions s WHERE s.org_id = org AND s.id = task
+    UNION ALL
+    SELECT s.id, s.people FROM tree JOIN assent.task_submissions s ON s.org_id = org AND s.parent_id = tree.id
+  )
+  SELECT coalesce(array_agg(DISTINCT p.person ORDER BY p.person), '{}')
+    FROM (SELECT unnest(t.people) AS person FROM tree t
+          UNION ALL
+          SELECT unnest(a.people) FROM tree t JOIN assent.job_attempts a ON a.org_id = org AND a.job_id = t.id) AS p;
+END;
+REVOKE ALL ON FUNCTION assent.people_of_task(text, uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.people_of_task(text, uuid) TO assent_engine;
+
 -- Ends the attempt at a task from outside of the workers, whether its function has returned or still runs: the first end counts.
 -- It is a row of its own in job_attempts, and the task has as many attempts left as before. Returns the task's status then,
 -- null where it is not under way. The steps and tasks that wait for it go on.
-CREATE FUNCTION assent.end_task(org text, task uuid, output jsonb, code text, error text, retryable boolean) RETURNS text
+CREATE FUNCTION assent.end_task(
+  org text, task uuid, output jsonb, code text, error text, retryable boolean, people text[] DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -4117,9 +4140,10 @@ BEGIN
          ended_at = CASE WHEN code IS NULL OR NOT (retryable AND j.attempts < j.attempts_max) THEN assent.now() END
    WHERE j.org_id = org AND j.id = task
   RETURNING j.status, j.attempts, j.claimed_at, j.parent_id INTO ended;
-  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, retryable, started_at, ended_at)
+  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, retryable, people, started_at,
+         ended_at)
   VALUES (org, task, ended.attempts, 'task', CASE WHEN code IS NULL THEN 'done' ELSE 'failed' END, output, code, left(error, 2000),
-          CASE WHEN code IS NOT NULL THEN retryable END, ended.claimed_at, assent.now());
+          CASE WHEN code IS NOT NULL THEN retryable END, people, ended.claimed_at, assent.now());
   IF former.status = 'running' THEN
     PERFORM pg_notify('assent_tasks', 'cancelled');
   END IF;
@@ -4147,7 +4171,8 @@ BEGIN
   SELECT org, assent.now(), assent.new_id(), instance_id, 'on_event',
          jsonb_build_object('cause', task, 'step', step_id,
            'outcome', CASE WHEN code IS NULL THEN 'completed' ELSE 'error' END,
-           'data', CASE WHEN code IS NULL THEN output ELSE jsonb_build_object('code', code, 'message', error) END),
+           'data', CASE WHEN code IS NULL THEN output ELSE jsonb_build_object('code', code, 'message', error) END,
+           'people', assent.people_of_task(org, task)),
          event_key, trace_id
     FROM awaited;
   IF FOUND THEN
@@ -4156,13 +4181,18 @@ BEGIN
   RETURN ended.status;
 END
 $$;
-REVOKE ALL ON FUNCTION assent.end_task(text, uuid, jsonb, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION assent.end_task(text, uuid, jsonb, text, text, boolean, text[]) FROM PUBLIC;
 
 -- Completes a task that is in the background, for the org of the transaction; returns its status then, null where it is not under
 -- way. For programs in any language, in their own transaction.
 CREATE FUNCTION assent.complete_task(task uuid, output jsonb DEFAULT NULL) RETURNS text
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 RETURN assent.end_task(assent.org_id(), task, output, NULL, NULL, false);
+
+-- The same with the members whose work the output is, which other programs cannot say.
+CREATE FUNCTION assent.complete_task_by(task uuid, output jsonb, people text[]) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN assent.end_task(assent.org_id(), task, output, NULL, NULL, false, people);
 
 -- Fails a task that is in the background. It is tried again where that may help and attempts are left; else it is dead.
 CREATE FUNCTION assent.fail_task(task uuid, message text, code text DEFAULT 'TASK_FAILED', retryable boolean DEFAULT false)
@@ -4176,7 +4206,9 @@ BEGIN
   RETURN assent.end_task(assent.org_id(), task, NULL, code, message, coalesce(retryable, false));
 END
 $$;
-REVOKE ALL ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION assent.complete_task(uuid, jsonb), assent.complete_task_by(uuid, jsonb, text[]),
+  assent.fail_task(uuid, text, text, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.complete_task_by(uuid, jsonb, text[]) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean)
   TO assent_engine, assent_client;
 
@@ -4268,6 +4300,7 @@ CREATE TABLE assent.schedules (
   last_at      timestamptz,                         -- the last time that started a task
   last_task_id uuid,
   created_by   text        NOT NULL,
+  people       text[]      NOT NULL DEFAULT '{}',   -- the members who made and changed it: its tasks hand on their work
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   updated_at   timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT schedules_pkey PRIMARY KEY (org_id, name),
@@ -4330,7 +4363,7 @@ CREATE TABLE assent.task_joins (
   partition_id text        NOT NULL DEFAULT '',  -- empty: tasks of the whole org
   key          text        NOT NULL,
   types        text[]      NOT NULL,             -- that it waits for
-  completed    jsonb       NOT NULL,             -- type → {"task": id, "output": …}, of the first task of each type
+  completed    jsonb       NOT NULL,             -- type → {"task": id, "output": …, "people": […]}, of the first task of each type
   task_id      uuid        NOT NULL,             -- of the task that it has started; before, of no task yet
   started      boolean     NOT NULL,
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
@@ -4351,7 +4384,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   WITH seen AS MATERIALIZED (
     SELECT e.*, encode(sha256(convert_to(format('%s by the database:%s', e.key, e.cause), 'UTF8')), 'hex') AS receipt
-      FROM jsonb_to_recordset(events) AS e (org_id text, key text, cause text, partition_id text, trace_id text, data jsonb)
+      FROM jsonb_to_recordset(events) AS e (
+             org_id text, key text, cause text, partition_id text, trace_id text, people jsonb, data jsonb)
   ), receipts AS (
     INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
     SELECT org_id, '00000000-0000-0000-0000-000000000000', 'events', receipt, assent.now() FROM seen
@@ -4360,7 +4394,7 @@ BEGIN
   )
   INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, event_type, payload_json, event_idempotency_key, trace_id)
   SELECT s.org_id, assent.now(), assent.new_id(), 'on_event',
-         jsonb_strip_nulls(jsonb_build_object('partition', s.partition_id))
+         jsonb_strip_nulls(jsonb_build_object('partition', s.partition_id, 'people', s.people))
          || jsonb_build_object('cause', s.cause, 'key', s.key, 'data', s.data), s.receipt, s.trace_id
     FROM seen s JOIN receipts r ON r.org_id = s.org_id AND r.event_idempotency_key = s.receipt;
   IF FOUND THEN
@@ -4379,7 +4413,7 @@ BEGIN
     RETURN NULL;
   END IF;
   PERFORM assent.emit_seen(jsonb_agg(jsonb_build_object('org_id', a.org_id, 'key', 'task.completed:' || s.type, 'cause', a.job_id,
-            'partition_id', s.partition_id, 'trace_id', s.trace_id,
+            'partition_id', s.partition_id, 'trace_id', s.trace_id, 'people', nullif(assent.people_of_task(a.org_id, a.job_id), '{}'),
             'data', jsonb_build_object('id', a.job_id, 'type', s.type, 'input', s.input, 'output', a.output))))
      FROM written a JOIN assent.task_submissions s ON s.org_id = a.org_id AND s.id = a.job_id
     WHERE a.kind = 'task' AND a.outcome = 'done'
@@ -4400,7 +4434,7 @@ BEGIN
     RETURN NULL;
   END IF;
   PERFORM assent.emit_seen(jsonb_agg(jsonb_build_object('org_id', v.org_id, 'key', 'document.version', 'cause', v.id,
-            'partition_id', d.partition_id,
+            'partition_id', d.partition_id, 'people', array_remove(ARRAY[v.created_by, v.maker_id], NULL),
             'data', jsonb_build_object('id', v.id, 'document_id', v.document_id, 'document_type', d.document_type,
               'subject', d.subject, 'version', v.version_no, 'mime_type', v.content_type))))
      FROM written v JOIN assent.documents d ON d.org_id = v.org_id AND d.id = v.document_id

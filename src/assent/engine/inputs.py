@@ -124,6 +124,8 @@ class EventArrived(Input):
     outcome: str = "completed"
     hops: int = 0
     """How many events of steps led here; 0 if it comes from outside."""
+    people: tuple[str, ...] = ()
+    """Those whose work it brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ class RequestDecided(Input):
     """`completed`, `partial`, `failed` or `expired`."""
     result: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+    people: tuple[str, ...] = ()
+    """Those who brought its results."""
 
 
 @dataclass(frozen=True, slots=True)

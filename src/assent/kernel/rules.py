@@ -42,7 +42,7 @@ from assent.language.syntax import Literal as LiteralNode
 from assent.model.canonical import canonical_json
 from assent.model.contract import Contract
 from assent.model.ids import new_id
-from assent.model.mutation import ON_EVENT, Entity, Event, Rejection, actor_view
+from assent.model.mutation import ON_EVENT, PEOPLE, Entity, Event, Rejection, actor_view
 from assent.model.names import is_blank
 from assent.model.parse import Declaration, parse_declaration
 from assent.model.problems import Invalid, Problem, did_you_mean
@@ -343,7 +343,9 @@ def _emitted(  # noqa: PLR0913, PLR0917
     cause: UUID,
     now: datetime,
 ) -> Event:
-    payload = {"cause": str(cause), "rule": rule.name, "key": programs.key(variables)}
+    payload: dict[str, Any] = {"cause": str(cause), "rule": rule.name, "key": programs.key(variables)}
+    if people := draft.command.people:
+        payload[PEOPLE] = list(people)
     return Event(
         org_id=rule.org_id,
         id=new_id(now),

@@ -27,6 +27,8 @@ class Actor:
     capabilities: Collection[str] = frozenset()
     maker_id: str | None = None
     """The member who made the API key with which a service account acts, and may act by it."""
+    contributors: tuple[str, ...] = ()
+    """Whose work it carries besides its own: inside of a task, those on whose behalf the task runs."""
 
     def is_or_acts_for(self, user_id: str) -> bool:
         """Return whether the actor is this member, or a service account by a key that this member made."""
@@ -73,10 +75,12 @@ class Principal:
     """The roles that came with the command. They count only where the org keeps no member of this id."""
     maker_id: str | None = None
     """The member who made the API key with which a service account acted: its work is theirs too."""
+    contributors: tuple[str, ...] = ()
+    """Whose work it carried besides."""
 
     @classmethod
     def of(cls, actor: Actor) -> Self:
-        return cls(actor.id, actor.kind, tuple(sorted(actor.roles)), actor.maker_id)
+        return cls(actor.id, actor.kind, tuple(sorted(actor.roles)), actor.maker_id, actor.contributors)
 
     def without_rights(self) -> Actor:
         """Return the actor of this id with no rights: who is unknown or deactivated holds none."""
@@ -90,16 +94,26 @@ class Principal:
             found["roles"] = list(self.roles)
         if self.maker_id is not None:
             found["maker"] = self.maker_id
+        if self.contributors:
+            found["contributors"] = list(self.contributors)
         return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(data["id"], data.get("kind", "user"), tuple(data.get("roles", ())), data.get("maker"))
+        roles, contributors = tuple(data.get("roles", ())), tuple(data.get("contributors", ()))
+        return cls(data["id"], data.get("kind", "user"), roles, data.get("maker"), contributors)
 
     @property
     def people(self) -> tuple[str, ...]:
         """Return whose work this principal's work is."""
-        return (self.id,) if self.maker_id is None else (self.id, self.maker_id)
+        makers = () if self.maker_id is None else (self.maker_id,)
+        return (self.id, *makers, *self.contributors)
+
+
+def people_of(*actors: Actor) -> tuple[str, ...]:
+    """Return everybody whose work it is what these actors do; the system is not among them."""
+    found = dict.fromkeys(one for actor in actors for one in Principal.of(actor).people)
+    return tuple(one for one in found if one != SYSTEM_ID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
-from assent.model.actor import SYSTEM_ID, Actor, Authority, Principal
+from assent.model.actor import SYSTEM_ID, Actor, Authority, people_of
 from assent.model.contract import EditWindow
 from assent.model.ids import arrival_key, event_key
 from assent.model.problems import Path, Problem, format_path
@@ -28,6 +28,8 @@ ON_EVENT: Final = "on_event"
 """Something happened under a key that a workflow may be waiting for."""
 PARTITION: Final = "partition"
 """Where the payload of such an event names the one partition that it is for."""
+PEOPLE: Final = "people"
+"""Where the payload of an event names those whose work it brings."""
 
 
 ATTACHMENTS: Final = "_attachments"
@@ -105,7 +107,7 @@ class Command:
     @property
     def people(self) -> tuple[str, ...]:
         """Return everybody whose work it carries."""
-        people = (*self.behalf.people, *Principal.of(self.actor).people, *self.contributors)
+        people = (*self.behalf.people, *people_of(self.actor), *self.contributors)
         return tuple(dict.fromkeys(one for one in people if one != SYSTEM_ID))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
-from assent.model.mutation import NIL_ID, ON_EVENT, Event
+from assent.model.mutation import NIL_ID, ON_EVENT, PEOPLE, Event
 from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
@@ -62,13 +62,16 @@ def _row(event: Event, now: datetime) -> RowValues:
     }
 
 
-def completion_event(awaited: Row, outcome: Outcome, data: Any, now: datetime) -> Event:
+def completion_event(
+    awaited: Row, outcome: Outcome, data: Any, now: datetime, people: Sequence[str] = ()
+) -> Event:
     """Return the event that an effect or a task has ended, for the step that awaits it; once, for it ends once."""
     news = {
         "cause": str(awaited["id"]),
         "step": str(awaited["step_id"]),
         "data": data,
         "outcome": outcome.value,
+        **({PEOPLE: people} if people else {}),
     }
     about = {"instance_id": awaited["instance_id"], "trace_id": awaited["trace_id"]}
     return Event(awaited["org_id"], new_id(now), ON_EVENT, news, **about)

@@ -314,12 +314,14 @@ SELECT k.org_id, k.id, k.user_id, k.scopes, k.expires_at, k.partition_id, k.crea
  WHERE k.key_hash = $1 AND k.revoked_at IS NULL;
 
 -- name: insert_session
--- Inserts a session of an active member, and deletes a few sessions of the member that ended a day ago.
+-- Inserts a session of an active member, and deletes a few sessions of the member that ended a day ago. The member's row is locked:
+-- a deactivation that is under way is waited for, and one that comes later finds the session.
 WITH forgotten AS (
   DELETE FROM assent.sessions WHERE org_id = $1 AND user_id = $3 AND ends_at < $6::timestamptz - interval '1 day'
 )
 INSERT INTO assent.sessions (org_id, id, user_id, key_id, token_hash, created_at, renewed_at, expires_at, ends_at)
 SELECT $1, $2, $3, $4, $5, $6, $6, $7, $8 FROM assent.members WHERE org_id = $1 AND user_id = $3 AND active
+   FOR SHARE
 RETURNING id;
 
 -- name: find_session
@@ -332,6 +334,11 @@ SELECT s.org_id, s.id, s.user_id, s.key_id, s.expires_at, k.scopes, k.partition_
   LEFT JOIN assent.api_keys k ON k.org_id = s.org_id AND k.id = s.key_id
  WHERE s.revoked_at IS NULL AND s.expires_at > $2 AND (s.token_hash = $1 OR (s.previous_hash = $1 AND s.renewed_at > $3))
    AND (s.key_id IS NULL OR (k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2)));
+
+-- name: revoke_session_of_former_token
+-- Ends the session whose token this was before a renewal that was long enough ago: no page of the member has it any more.
+UPDATE assent.sessions SET revoked_at = $2 WHERE previous_hash = $1 AND renewed_at <= $3 AND revoked_at IS NULL
+RETURNING true;
 
 -- name: renew_session_if_current
 -- Replaces the token of a session, and moves its expiry; nothing if the token was replaced meanwhile.

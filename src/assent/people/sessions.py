@@ -91,6 +91,15 @@ async def find_session(connection: Connection, token: str, now: datetime) -> Fou
     )
 
 
+async def revoke_session_of_former_token(connection: Connection, token: str, now: datetime) -> bool:
+    """End the session of a token that was replaced a while ago; return whether there was one, as the owner.
+
+    A browser has one cookie and sends the last: the former token is that of a thief, or the thief has renewed it.
+    """
+    found = await connection.fetchval(_SQL.revoke_session_of_former_token, hash_of(token), now, now - GRACE)
+    return found is not None
+
+
 async def renew_session(  # noqa: PLR0913, PLR0917
     connection: Connection, org_id: str, session_id: UUID, token: str, now: datetime, terms: SessionTerms
 ) -> NewSession | None:

@@ -4,7 +4,7 @@ A request ends once: results decide it (`deliveries.py`), its time is over, or i
 waits is notified then. A request that is partial is open: its step is notified of each part, and may go on with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from assent.model.actor import Reader, reader_columns
 from assent.model.ids import Cursor, new_id
-from assent.model.mutation import Event
+from assent.model.mutation import PEOPLE, Event
 from assent.model.outside_request import (
     ON_RESULT,
     Bundle,
@@ -41,6 +41,12 @@ async def open_requests(connection: Connection, asked: Sequence[Asked], ended: S
         await put(connection, _SQL.end_requests_of_steps, [_end(step) for step in ended])
 
 
+async def end_requests_of_instances(connection: Connection, ended: Sequence[Row]) -> None:
+    """Close what people have asked for instances that were cancelled or have failed."""
+    if ended:
+        await put(connection, _SQL.end_requests_of_instances, ended)
+
+
 async def close_requests(connection: Connection, closed: Sequence[ClosedRequest]) -> None:
     """Close requests in whose place others ask; what comes for them now is late."""
     if closed:
@@ -63,14 +69,19 @@ Pushed = Literal["accepted", "repeated", "late"]
 that are still missing are taken."""
 
 
-async def push_delivery(
-    connection: Connection, request_id: UUID, bundle: Bundle, source: Source, pushed_by: str | None = None
+async def push_delivery(  # noqa: PLR0913, PLR0917
+    connection: Connection,
+    request_id: UUID,
+    bundle: Bundle,
+    source: Source,
+    pushed_by: str | None = None,
+    people: Sequence[str] = (),
 ) -> Pushed | None:
     """Keep a bundle for a request of the transaction's org, once; none where there is no such request.
 
     Every door pushes here; a worker folds it later.
     """
-    given = (request_id, bundle.to_json(), source, pushed_by)
+    given = (request_id, bundle.to_json(), source, pushed_by, list(people))
     pushed: Pushed | None = await connection.fetchval(_SQL.keep_delivery, *given)
     return pushed
 
@@ -84,22 +95,27 @@ async def notify_steps(connection: Connection, requests: Sequence[Row], now: dat
         row for row in requests if row["step_id"] is not None
     ]  # a person who asked waits for no event
     if requests:
-        items = await _received(connection, requests)
-        await emit_events(connection, [_event(row, items.get(row["id"], []), now) for row in requests], now)
+        items, people = await _received(connection, requests)
+        came = [(row, items.get(row["id"], []), people.get(row["id"], {})) for row in requests]
+        await emit_events(connection, [_event(*one, now) for one in came], now)
 
 
-async def _received(connection: Connection, requests: Sequence[Row]) -> dict[UUID, list[Item]]:
-    """Return the items of those that are complete or partial; the others have nothing to go on with."""
+async def _received(
+    connection: Connection, requests: Sequence[Row]
+) -> tuple[dict[UUID, list[Item]], dict[UUID, dict[str, None]]]:
+    """Return the items of those that are complete or partial, and who brought them; the others have nothing."""
     complete = [(row["org_id"], row["id"]) for row in requests if row["status"] in ("completed", "partial")]
     found: dict[UUID, list[Item]] = {}
+    people: dict[UUID, dict[str, None]] = {}
     if complete:
         columns = map(list, zip(*complete, strict=True))
         for row in await connection.fetch(_SQL.read_received, *columns):
             found.setdefault(row["request_id"], []).append({"cargo": row["cargo"], "kind": row["kind"]})
-    return found
+            people.setdefault(row["request_id"], {}).update(dict.fromkeys(row["people"]))
+    return found, people
 
 
-def _event(request: Row, items: list[Item], now: datetime) -> Event:
+def _event(request: Row, items: list[Item], people: Iterable[str], now: datetime) -> Event:
     """Return the event of a request: its key is the request, decided once, or how much of it has come."""
     counts = {"received": request["received"], "failed": request["failed"]}
     part = f" {request['received']} {request['failed']}" if request["status"] == "partial" else ""
@@ -110,6 +126,7 @@ def _event(request: Row, items: list[Item], now: datetime) -> Event:
         "status": request["status"],
         "result": {"request": str(request["id"]), "items": items, **counts},
         "error": request["error"],
+        **({PEOPLE: list(people)} if people else {}),
     }
     about = {"instance_id": request["instance_id"], "trace_id": request["trace_id"]}
     return Event(request["org_id"], new_id(now), ON_RESULT, news, **about)

@@ -37,6 +37,23 @@ WITH ended AS MATERIALIZED (
 INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, at)
 SELECT org_id, gen_random_uuid(), id, status, 'workflow', jsonb_build_object('reason', reason), ended_at FROM closed;
 
+-- name: end_requests_of_instances
+-- Closes what people have asked for instances that were cancelled or have failed: no step ends with it.
+WITH open AS MATERIALIZED (
+  SELECT r.org_id, r.id, e.status, e.ended_at
+    FROM jsonb_to_recordset($1::jsonb) AS e (org_id text, instance_id uuid, status text, ended_at timestamptz)
+    JOIN assent.outside_requests r ON r.org_id = e.org_id AND r.instance_id = e.instance_id
+   WHERE r.step_id IS NULL AND r.ended_at IS NULL
+   ORDER BY r.org_id, r.id
+   FOR NO KEY UPDATE OF r
+), closed AS (
+  UPDATE assent.outside_requests r SET status = 'cancelled', error = format('its instance is %s', o.status), ended_at = o.ended_at
+    FROM open o WHERE r.org_id = o.org_id AND r.id = o.id AND r.ended_at IS NULL
+  RETURNING r.org_id, r.id, r.error, r.ended_at
+)
+INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, at)
+SELECT org_id, gen_random_uuid(), id, 'cancelled', 'workflow', jsonb_build_object('reason', error), ended_at FROM closed;
+
 -- name: close_requests_if_open
 -- Closes requests in whose place others ask. Rows are locked in the order in which deliveries lock them.
 WITH wanted AS MATERIALIZED (
@@ -56,7 +73,7 @@ SELECT org_id, gen_random_uuid(), id, 'cancelled', 'workflow', jsonb_build_objec
 
 -- name: keep_delivery
 -- Keeps a bundle that came for a request, once for its key; see the function.
-SELECT assent.keep_delivery($1, $2::jsonb, $3, $4);
+SELECT assent.keep_delivery($1, $2::jsonb, $3, $4, $5::text[]);
 
 -- name: keep_deliveries
 -- Keeps bundles that came for requests, each once for its key; see the function.
@@ -148,9 +165,10 @@ UPDATE assent.outside_request_deliveries d SET late = true
 
 -- name: read_received
 -- The completed items of requests, in the order in which they came.
-SELECT i.org_id, i.request_id, i.cargo, i.kind
+SELECT i.org_id, i.request_id, i.cargo, i.kind, d.people
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
   JOIN assent.outside_request_items i ON i.org_id = wanted.org_id AND i.request_id = wanted.id AND i.status = 'completed'
+  JOIN assent.outside_request_deliveries d ON d.org_id = i.org_id AND d.id = i.delivery_id
  ORDER BY i.id;
 
 -- name: expire_requests

@@ -29,6 +29,7 @@ from assent.schedules.schedules import DeclaredSchedule
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.store.failures import retry_lost
+from assent.tasks.context import people_of_attempt
 from assent.tasks.ends import TaskEnds
 from assent.tasks.task_type import TaskType
 from assent.telemetry import current_trace
@@ -166,11 +167,11 @@ class OrgScope:
             raise ValueError(
                 "Expected an actor for this command, found none; bind one: runtime.org(org_id, actor)."
             )
-        return self.actor
+        return _in_task(self.actor)
 
     @property
     def actor_or_system(self) -> Actor:
-        return self.actor if self.actor is not None else SYSTEM
+        return _in_task(self.actor if self.actor is not None else SYSTEM)
 
     def new_id(self) -> UUID:
         return new_id(self.database.clock.now())
@@ -227,6 +228,12 @@ class OrgScope:
             return await work(CommandTransaction(connection, self, proof))
 
         return await self.database.run(attempt, org_id=self.org_id, plans=plans, proof=proof)
+
+
+def _in_task(actor: Actor) -> Actor:
+    """Return an actor that carries the work of those on whose behalf the calling task runs, if a task is calling."""
+    people = people_of_attempt.get()
+    return replace(actor, contributors=people) if people else actor
 
 
 @dataclass(frozen=True, slots=True)

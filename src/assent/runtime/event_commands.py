@@ -10,7 +10,7 @@ from uuid import UUID
 from assent.documents.documents import find_unknown_version, versions_in
 from assent.documents.upload_links import UploadLink, insert_upload_link, revoke_upload_links
 from assent.effects.file_links import upload_url
-from assent.model.actor import Reader
+from assent.model.actor import Reader, people_of
 from assent.model.cursor import (
     ITEMS_DEFAULT,
     ItemPage,
@@ -83,7 +83,8 @@ class EventCommands:
 
         async def work(transaction: CommandTransaction) -> bool:
             now = scope.database.clock.now()
-            event = arrival(scope.org_id, key, now, cause, scope.partition_id, data=data)
+            people = people_of(scope.actor_or_system)
+            event = arrival(scope.org_id, key, now, cause, scope.partition_id, people, data=data)
             is_new = await count_emitted(transaction.connection, [event], now) == 1
             if is_new and scope.actor is not None:
                 details = {"cause": cause} if cause is not None else {}
@@ -258,8 +259,10 @@ class RequestCommands:
             if unknown is not None and await find_request(transaction.connection, scope.org_id, request_id):
                 message = f"there is no version {unknown}"
                 raise Refused(Rejection("UNKNOWN_VERSION", message, ("items",), hint=CREATE_FIRST))
-            by = scope.actor.id if scope.actor is not None else None
-            pushed = await push_delivery(transaction.connection, request_id, bundle, source, by)
+            by = scope.actor_or_system if scope.actor is not None else None
+            people = people_of(scope.actor_or_system)
+            given = bundle, source, by.id if by is not None else None, people
+            pushed = await push_delivery(transaction.connection, request_id, *given)
             if pushed is None:
                 raise Refused(Rejection("NOT_FOUND", f"no request {request_id}", ("request_id",)))
             if scope.actor is not None and pushed != "repeated":

@@ -27,6 +27,7 @@ from assent.model.mutation import (
     ON_MUTATION,
     ON_SUPERSEDED,
     PARTITION,
+    PEOPLE,
 )
 from assent.model.outside_request import ON_RESULT
 from assent.runtime.batch import BatchItem, NewInstance
@@ -127,6 +128,7 @@ _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
         given.get("data"),
         given.get("outcome", "completed"),
         int(given.get("hops", 0)),
+        tuple(given.get(PEOPLE, ())),
     ),
     ON_RESULT: lambda event, given: RequestDecided(
         event["id"],
@@ -136,6 +138,7 @@ _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
         given["status"],
         given["result"],
         given.get("error"),
+        tuple(given.get(PEOPLE, ())),
     ),
     ON_REQUIREMENT: lambda event, given: RequirementChanged(event["id"]),
     ON_POKE: lambda event, given: Poke(event["id"], _actor(given)),

@@ -8,7 +8,7 @@ from typing import Any, Final
 from assent.engine.inputs import EventArrived
 from assent.engine.instance import Step
 from assent.model.ids import EventKey, new_id
-from assent.model.mutation import ON_EVENT, PARTITION, Event
+from assent.model.mutation import ON_EVENT, PARTITION, PEOPLE, Event
 from assent.outbox.events import emit_events
 from assent.runtime.batch import Execution
 from assent.store.claim_floor import ClaimFloor
@@ -66,20 +66,23 @@ class OrgRotation:
             went_round = went_round or self.after == FIRST
 
 
-def arrival(
+def arrival(  # noqa: PLR0913, PLR0917
     org_id: str,
     key: str,
     now: datetime,
     cause: str | None = None,
     partition_id: str | None = None,
+    people: Sequence[str] = (),
     **news: Any,
 ) -> Event:
     """Return the event that something has come under a key; one cause is one event (WF-11).
 
-    With a partition it is for the instances of that partition only.
+    With a partition it is for the instances of that partition only. It brings the work of `people`.
     """
     event_id = new_id(now)
-    about = {"key": key} | ({PARTITION: partition_id} if partition_id is not None else {})
+    about: dict[str, Any] = {"key": key} | ({PARTITION: partition_id} if partition_id is not None else {})
+    if people:
+        about[PEOPLE] = list(people)
     return Event(
         org_id,
         event_id,
@@ -165,7 +168,7 @@ def deliver_arrival(row: Any, wait: Any, now: datetime) -> Event:
     """Return the event for an instance, of an arrival that one of its steps waits for."""
     payload = row["payload_json"]
     news = {"cause": str(row["id"]), "step": str(wait["step_id"]), "key": payload["key"]}
-    news |= {name: payload[name] for name in ("data", "outcome", "hops") if name in payload}
+    news |= {name: payload[name] for name in ("data", "outcome", "hops", PEOPLE) if name in payload}
     about = wait["instance_id"], wait["entity_version"], row["trace_id"]
     return Event(row["org_id"], new_id(now), ON_EVENT, news, *about)
 
@@ -245,6 +248,7 @@ def _arrived(event: Any, step: Step) -> EventArrived:
         data=payload.get("data"),
         outcome=payload.get("outcome", "completed"),
         hops=payload.get("hops", 0),
+        people=tuple(payload.get(PEOPLE, ())),
     )
 
 

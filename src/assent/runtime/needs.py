@@ -228,7 +228,7 @@ def _command(job: Execution, visit: Visit, need: Mutate) -> Command:
 def _actor(visit: Visit, need: Mutate) -> Actor:
     """Return whose rights count: the node's `run_as`, or the person on whose behalf the token moves."""
     actor = acting(visit)
-    if not need.grant or actor is SYSTEM:
+    if not need.grant or actor.kind == "system":
         return actor
     # The rights of the actor who brought the token to a gate were checked then; the gate's own write is the instance's
     # right.

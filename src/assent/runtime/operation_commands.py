@@ -75,8 +75,9 @@ class OperationCommands:
     scope: OrgScope
 
     async def rebuild(self, instance_id: UUID) -> bool:
-        """Fold an instance's steps into its projection; return whether that changed it."""
+        """Fold an instance's steps into its projection; return whether that changed it. Takes `workflows:repair`."""
         scope = self.scope
+        may_operate(scope.actor_or_system, "repair")
 
         async def work(transaction: CommandTransaction) -> bool:
             connection = transaction.connection
@@ -97,8 +98,12 @@ class OperationCommands:
         return await scope.write(work)
 
     async def fold(self, instance_id: UUID) -> tuple[Instance, Instance]:
-        """Return the instance as it is kept, and as its steps make it; where they differ, it is corrupt (WF-15)."""
+        """Return the instance as it is kept, and as its steps make it; where they differ, it is corrupt (WF-15).
+
+        Takes `workflows:repair`.
+        """
         database = self.scope.database
+        may_operate(self.scope.actor_or_system, "repair")
         async with database.transaction(
             self.scope.org_id, isolation="repeatable_read", read_only=True
         ) as connection:
@@ -145,8 +150,9 @@ class OperationCommands:
         return replace(found, problems=(*found.problems, *differences))
 
     async def reenqueue(self, instance_id: UUID) -> None:
-        """Have a worker look at the instance again: whatever is ready in it goes on."""
+        """Have a worker look at the instance again: whatever is ready in it goes on. Takes `workflows:repair`."""
         scope, actor = self.scope, self.scope.actor_or_system
+        may_operate(actor, "repair")
         now = scope.database.clock.now()
         cause = new_id(now)
         payload = {"cause": str(cause), "actor": actor.id, "authority": Authority.of(actor).to_json()}
@@ -331,7 +337,7 @@ def _at_birth(row: dict[str, Any], versions: list[int]) -> Instance:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCommands:
-    """Commands to the dead letters of an org."""
+    """Commands to the dead letters of an org. All take `workflows:retry`, and to discard one `workflows:repair`."""
 
     scope: OrgScope
 
@@ -345,6 +351,7 @@ class DeadLetterCommands:
     ) -> builtins.list[DeadLetter]:
         """Return dead letters, newest first: of one kind, and of one event type, task type or destination."""
         scope = self.scope
+        may_operate(scope.actor_or_system, "retry")
         async with scope.reading() as connection:
             return await page_of_dead_letters(
                 connection, scope.org_id, kind, after, limit, partition_id=scope.partition_id, what=what
@@ -352,6 +359,7 @@ class DeadLetterCommands:
 
     async def retry(self, letter_id: UUID, kind: LetterKind | None = None) -> LetterKind:
         """Retry a dead letter with as many attempts as it had; return its kind. Raise `Refused` if there is none."""
+        may_operate(self.scope.actor_or_system, "retry")
         if kind != "event" and (found := await self._retry_job(letter_id, kind)) is not None:
             return found
         if kind not in (None, "event"):
@@ -364,6 +372,7 @@ class DeadLetterCommands:
 
         Letters for which a step waited stay dead: the step is what is retried. Each event is retried by itself.
         """
+        may_operate(self.scope.actor_or_system, "retry")
         kinds = [each for each in JOB_KINDS if kind in (None, each)]
         jobs = sum([await self._retry_jobs(each, what) for each in kinds])
         return jobs + (await self._retry_events(what) if kind in (None, "event") else 0)

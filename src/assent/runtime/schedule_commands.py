@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from assent.model.actor import people_of
 from assent.model.cursor import ITEMS_DEFAULT, ItemPage, position_of, require_limit, text_in
 from assent.model.mutation import Refused, Rejection
 from assent.model.nodes.calls import SUBMIT_TASKS
@@ -94,7 +95,7 @@ class ScheduleCommands:
         self._check(spec)
 
         async def work(connection: Connection) -> SavedSchedule:
-            return await save_schedule(connection, scope.org_id, name, spec, scope.partition_id, actor.id)
+            return await save_schedule(connection, scope.org_id, name, spec, scope.partition_id, actor)
 
         return await write_as_actor(scope, work)
 
@@ -107,12 +108,19 @@ class ScheduleCommands:
         )
 
     async def resume(self, name: str) -> SavedSchedule:
-        """Let a paused schedule go on from its next time; those that came meanwhile start no task."""
+        """Let a paused schedule go on from its next time; those that came meanwhile start no task.
+
+        It takes the right to submit the task too.
+        """
         self._require()
         scope = self.scope
-        return await write_as_actor(
-            scope, lambda connection: resume_schedule(connection, scope.org_id, name, scope.partition_id)
-        )
+
+        async def work(connection: Connection) -> SavedSchedule:
+            schedule = await resume_schedule(connection, scope.org_id, name, scope.partition_id)
+            self._require_submission(schedule.task_type)
+            return schedule
+
+        return await write_as_actor(scope, work)
 
     async def delete(self, name: str) -> SavedSchedule:
         """Delete a schedule and return it; its tasks stay. Raise `Refused` for one that a worker's code declares."""
@@ -143,6 +151,7 @@ class ScheduleCommands:
                 priority=kind.priority,
                 attempts_max=kind.attempts_max,
                 submitted_by=actor.id,
+                people=tuple(dict.fromkeys((*schedule.people, *people_of(actor)))),
                 partition_id=schedule.partition_id,
                 trace_id=current_trace(),
             )
@@ -163,9 +172,12 @@ class ScheduleCommands:
         core = self.scope.core
         if (kind := core.task_types.get(task_type)) is None:
             raise Refused(Rejection("UNKNOWN_TASK", f"no task `{task_type}` is registered", ("task",)))
-        needed = core.capabilities.get(f"task:{task_type}", SUBMIT_TASKS)
-        require_capability(self.scope.actor_or_system, needed)
+        self._require_submission(task_type)
         return kind
+
+    def _require_submission(self, task_type: str) -> None:
+        needed = self.scope.core.capabilities.get(f"task:{task_type}", SUBMIT_TASKS)
+        require_capability(self.scope.actor_or_system, needed)
 
     def _require(self) -> None:
         require_capability(self.scope.actor_or_system, MANAGE_SCHEDULES)

@@ -83,7 +83,7 @@ class SyncCommentCommands(SyncCommands):
 
 
 class SyncDeadLetterCommands(SyncCommands):
-    """Commands to the dead letters of an org."""
+    """Commands to the dead letters of an org. All take `workflows:retry`, and to discard one `workflows:repair`."""
 
     list = blocking(DeadLetterCommands.list)
     retry = blocking(DeadLetterCommands.retry)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError, with_config
 
 from assent.jobs.dead_letters import revive, revive_all
 from assent.jobs.job import Failed
+from assent.model.actor import people_of
 from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, line_in, position_of, require_limit
 from assent.model.job import PRIORITY_MAX, RateLimit, Throttle, require_rate_limit
 from assent.model.mutation import Refused, Rejection
@@ -257,6 +258,8 @@ class TaskCommands:
             require_capability(actor, READ_TASKS)
             if task.instance_id is not None:
                 row = await find_instance(connection, scope.org_id, task.instance_id)
+                if row is None and actor.kind != "system":
+                    raise Refused(_not_found(task_id))  # deleted, and with it who could read it
                 if row is not None:
                     await may_read_instance(scope.core, connection, SeenInstance.of(row), actor)
             return task
@@ -309,8 +312,12 @@ class TaskCommands:
         return await scope.read(query)
 
     async def cancel(self, task_id: UUID) -> None:
-        """Cancel a task that has not ended. One that is running is interrupted if possible; its result is dropped."""
+        """Cancel a task that has not ended. One that is running is interrupted if possible; its result is dropped.
+
+        Takes the capability `tasks:cancel`.
+        """
         scope = self.scope
+        require_capability(scope.actor_or_system, CANCEL_TASKS)
         reason = f"cancelled by {scope.actor_or_system.id}"
 
         async def work(transaction: CommandTransaction) -> None:
@@ -324,13 +331,15 @@ class TaskCommands:
     async def complete(self, task_id: UUID, output: Any = None) -> None:
         """Complete a task from outside: one whose function returned `Background`, or is about to.
 
-        Raise `Refused` if it is not under way, or `Invalid` for an output that cannot be kept as JSON.
+        Takes the capability `tasks:complete`. Raise `Refused` if it is not under way, or `Invalid` for an output that
+        cannot be kept as JSON.
         """
-        kept = as_kept(output, "output")
+        require_capability(self.scope.actor_or_system, END_TASKS)
+        kept, people = as_kept(output, "output"), people_of(self.scope.actor_or_system)
 
         async def work(transaction: CommandTransaction) -> None:
             await self._require_visible(transaction.connection, task_id)
-            if not await complete_if_under_way(transaction.connection, task_id, kept):
+            if not await complete_if_under_way(transaction.connection, task_id, kept, people):
                 raise Refused(await self._why_not_under_way(transaction.connection, task_id))
             await transaction.note("task", "task.complete", str(task_id))
 
@@ -339,8 +348,9 @@ class TaskCommands:
     async def fail(self, task_id: UUID, message: str, *, code: str = FAILED, retryable: bool = False) -> None:
         """Fail a task from outside, which is tried again if that may help and attempts are left, else dead.
 
-        Raise `Refused` if it is not under way.
+        Takes the capability `tasks:complete`. Raise `Refused` if it is not under way.
         """
+        require_capability(self.scope.actor_or_system, END_TASKS)
         require_name(message, "message")
         require_name(code, "code")
         failure = Failed(code, clean_error_text(message), permanent=not retryable)
@@ -356,9 +366,10 @@ class TaskCommands:
     async def retry(self, task_id: UUID) -> None:
         """Retry a dead task with its dead subtasks, each with as many attempts as it had.
 
-        Raise `Refused` for a subtask: its parent is retried instead.
+        Takes the capability `tasks:retry`. Raise `Refused` for a subtask: its parent is retried instead.
         """
         scope = self.scope
+        require_capability(scope.actor_or_system, RETRY_TASKS)
 
         async def work(transaction: CommandTransaction) -> None:
             await self._require_visible(transaction.connection, task_id)
@@ -372,9 +383,10 @@ class TaskCommands:
     async def retry_all(self, type: str | None = None) -> int:
         """Retry every dead task, or those of one type; return how many.
 
-        Tasks for which a step waited stay dead: the step is what is retried.
+        Takes the capability `tasks:retry`. Tasks for which a step waited stay dead: the step is what is retried.
         """
         scope = self.scope
+        require_capability(scope.actor_or_system, RETRY_TASKS)
 
         async def work(transaction: CommandTransaction) -> int:
             revived = await revive_all(transaction.connection, scope.org_id, "task", type, scope.partition_id)
@@ -436,6 +448,7 @@ class TaskCommands:
             throttle=self._throttle(kind, task, checked),
             attempts_max=kind.attempts_max,
             submitted_by=self.scope.actor_or_system.id,
+            people=people_of(self.scope.actor_or_system),
             partition_id=partition_id,
             trace_id=trace,
         )

@@ -23,7 +23,7 @@ from assent.documents.upload_links import (
     lock_hand_in,
 )
 from assent.effects.file_links import UPLOAD, LinkClaims, read_claims, require_link
-from assent.model.actor import Origin
+from assent.model.actor import Origin, people_of
 from assent.model.mutation import Refused, Rejection
 from assent.model.outside_request import OURS, Bundle, BundleItem, Cargo
 from assent.requests.outside_requests import push_delivery
@@ -117,7 +117,9 @@ class OutsideParty:
             version = await insert_handed_in(transaction, document, new, actor)
             cargo = str(Cargo("version", OURS, str(version.id)))
             bundle = Bundle(key=f"upload:{version.id}", items=(BundleItem(cargo=cargo, kind=doc_type),))
-            pushed = await push_delivery(connection, link.request_id, bundle, "upload", actor.id)
+            pushed = await push_delivery(
+                connection, link.request_id, bundle, "upload", actor.id, people_of(actor)
+            )
             if pushed != "accepted":  # the request has ended since the link was read
                 replace(link, ended_at=link.ended_at or now).require_open()
             return version, True

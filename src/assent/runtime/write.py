@@ -14,6 +14,7 @@ from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance, Step
 from assent.engine.run import DEFERRED, IGNORED
 from assent.jobs.dead_letters import resolve_of_instances
+from assent.model.actor import SYSTEM_ID
 from assent.model.approval import ApprovalRequest
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
@@ -21,7 +22,7 @@ from assent.model.job import TaskSpec
 from assent.model.mutation import Event, Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
 from assent.outbox.events import emit_events
-from assent.requests.outside_requests import Asked, close_requests, open_requests
+from assent.requests.outside_requests import Asked, close_requests, end_requests_of_instances, open_requests
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.keyed_events import arrival
 from assent.runtime.receipts import receipts_of_steps, take_receipts
@@ -36,6 +37,7 @@ from assent.runtime.rows import (
 from assent.store.connection import put
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 from assent.tasks.settle import StepOf, cancel_of_steps
 from assent.tasks.submit import Submission, submit_tasks
 
@@ -58,6 +60,7 @@ async def write(connection: Connection, jobs: Sequence[Execution], now: datetime
     )
     await close_requests(connection, [one for job in jobs for one in job.run.closes])
     await open_requests(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
+    await end_requests_of_instances(connection, _given_up(changed, now))
     await write_requirements(connection, [one for job in jobs for one in _required(job)], now, wakes=False)
     said = {step.id for step in ended}
     await mark_steps_applied(connection, [r for step_id, r in consumed.items() if step_id not in said])
@@ -108,12 +111,21 @@ def _events(job: Execution, now: datetime) -> list[Event]:
     return [
         replace(
             arrival(
-                step.org_id, event.key, now, f"step:{step.key}", partition, data=event.data, hops=event.hops
+                *(step.org_id, event.key, now, f"step:{step.key}", partition, _people(job, step)),
+                data=event.data,
+                hops=event.hops,
             ),
             trace_id=job.trace_of(step.id),
         )
         for step, event in job.run.events
     ]
+
+
+def _people(job: Execution, step: Step) -> tuple[str, ...]:
+    """Return whose work a step sends on: that of the originators, and of those on whose behalf its token moves."""
+    acted = step.output.get("on_behalf_of", [step.actor_id])
+    people = dict.fromkeys((*job.run.instance.originators.ids, *acted))
+    return tuple(one for one in people if one != SYSTEM_ID)
 
 
 def _tasks(job: Execution) -> list[Submission]:
@@ -130,6 +142,7 @@ def _submission(job: Execution, step: Step, task: TaskSpec) -> Submission:
         priority=task.priority,
         attempts_max=task.attempts_max,
         submitted_by=step.output.get("on_behalf_of", [step.actor_id])[-1],
+        people=_people(job, step),
         partition_id=job.run.instance.partition_id,
         instance_id=step.instance_id,
         step_id=step.id,
@@ -194,6 +207,15 @@ def _required(job: Execution) -> list[ActorsChange]:
 def _ended_requests(jobs: Sequence[Execution]) -> list[EndedStep]:
     """Return the outside requests that end with their steps, because results have not ended them before."""
     return [_ended_request(step) for job in jobs for step in job.run.steps if _asked_outside(job, step)]
+
+
+def _given_up(jobs: Sequence[Execution], now: datetime) -> list[Row]:
+    """Return the instances that end here without having come to their end."""
+    return [
+        {"org_id": one.org_id, "instance_id": one.id, "status": one.status, "ended_at": now}
+        for one in (job.run.instance for job in jobs)
+        if one.status in ("cancelled", "failed")
+    ]
 
 
 def _asked_outside(job: Execution, step: Step) -> bool:

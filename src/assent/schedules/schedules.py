@@ -10,6 +10,7 @@ import asyncpg
 from cronsim import CronSimError
 from pydantic import Field
 
+from assent.model.actor import Actor, people_of
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
@@ -81,6 +82,8 @@ class SavedSchedule:
     created_by: str
     created_at: datetime
     updated_at: datetime
+    people: Sequence[str]
+    """The members who made and changed it: what its tasks bring is their work."""
 
     @classmethod
     def of(cls, row: asyncpg.Record) -> Self:
@@ -125,7 +128,7 @@ async def read_schedule(
 
 
 async def save_schedule(  # noqa: PLR0913, PLR0917
-    connection: Connection, org_id: str, name: str, spec: ScheduleSpec, partition_id: str | None, by: str
+    connection: Connection, org_id: str, name: str, spec: ScheduleSpec, partition_id: str | None, by: Actor
 ) -> SavedSchedule:
     """Make a schedule, or change the one of this name; raise `Refused` for one that an application declares.
 
@@ -135,7 +138,9 @@ async def save_schedule(  # noqa: PLR0913, PLR0917
     now = await transaction_time(connection)
     next_at = next_tick(spec.cron, spec.zone, now)
     values = spec.task, spec.input, spec.cron, spec.zone, spec.missed
-    row = await connection.fetchrow(_SQL.insert_schedule, org_id, name, *values, partition_id, next_at, by)
+    people = list(people_of(by))
+    made = partition_id, next_at, by.id, people
+    row = await connection.fetchrow(_SQL.insert_schedule, org_id, name, *values, *made)
     if row is not None:
         return SavedSchedule.of(row)
     former = await lock_schedule(connection, org_id, name, partition_id)
@@ -145,7 +150,7 @@ async def save_schedule(  # noqa: PLR0913, PLR0917
         raise Refused(Rejection("SCHEDULE_DECLARED", message, ("name",), hint=hint))
     if (former.cron, former.zone) == (spec.cron, spec.zone):
         next_at = former.next_at
-    row = await connection.fetchrow(_SQL.change_schedule, org_id, name, *values, next_at)
+    row = await connection.fetchrow(_SQL.change_schedule, org_id, name, *values, next_at, people)
     return _found(row, name, partition_id)
 
 
@@ -266,6 +271,7 @@ def _submission(row: asyncpg.Record, kind: TaskType, at: datetime, now: datetime
         priority=kind.priority,
         attempts_max=kind.attempts_max,
         submitted_by=f"schedule:{row['name']}",
+        people=row["people"],
         partition_id=row["partition_id"],
     )
 

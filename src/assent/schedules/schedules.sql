@@ -1,7 +1,7 @@
 -- name: list_schedules
 -- The schedules of an org by name, or one of them; of one partition, where the reader sees only that.
 SELECT s.name, s.task_type, s.input, s.cron, s.zone, s.missed, s.partition_id, s.declared, s.paused, s.problem, s.next_at,
-       s.last_at, s.last_task_id, s.created_by, s.created_at, s.updated_at
+       s.last_at, s.last_task_id, s.created_by, s.created_at, s.updated_at, s.people
   FROM assent.schedules s
  WHERE s.org_id = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR s.partition_id = $3)
    AND ($4::text IS NULL OR s.name > $4)
@@ -10,24 +10,25 @@ SELECT s.name, s.task_type, s.input, s.cron, s.zone, s.missed, s.partition_id, s
 -- name: lock_schedule
 -- A schedule, locked until the transaction ends: no worker starts its task meanwhile.
 SELECT s.name, s.task_type, s.input, s.cron, s.zone, s.missed, s.partition_id, s.declared, s.paused, s.problem, s.next_at,
-       s.last_at, s.last_task_id, s.created_by, s.created_at, s.updated_at
+       s.last_at, s.last_task_id, s.created_by, s.created_at, s.updated_at, s.people
   FROM assent.schedules s WHERE s.org_id = $1 AND s.name = $2 FOR UPDATE;
 
 -- name: insert_schedule
 -- Makes a schedule; no row where there is one of this name already.
-INSERT INTO assent.schedules (org_id, name, task_type, input, cron, zone, missed, partition_id, next_at, created_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO assent.schedules (org_id, name, task_type, input, cron, zone, missed, partition_id, next_at, created_by, people)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (org_id, name) DO NOTHING
 RETURNING name, task_type, input, cron, zone, missed, partition_id, declared, paused, problem, next_at, last_at, last_task_id,
-          created_by, created_at, updated_at;
+          created_by, created_at, updated_at, people;
 
 -- name: change_schedule
 -- Changes a schedule that is locked.
 UPDATE assent.schedules
-   SET task_type = $3, input = $4, cron = $5, zone = $6, missed = $7, next_at = $8, updated_at = assent.now()
+   SET task_type = $3, input = $4, cron = $5, zone = $6, missed = $7, next_at = $8, updated_at = assent.now(),
+       people = ARRAY(SELECT DISTINCT p FROM unnest(people || $9::text[]) AS p ORDER BY p)
  WHERE org_id = $1 AND name = $2
 RETURNING name, task_type, input, cron, zone, missed, partition_id, declared, paused, problem, next_at, last_at, last_task_id,
-          created_by, created_at, updated_at;
+          created_by, created_at, updated_at, people;
 
 -- name: pause_schedule
 -- Pauses a schedule that is locked, or lets it go on from its next time.
@@ -35,18 +36,18 @@ UPDATE assent.schedules
    SET paused = $3, problem = NULL, next_at = coalesce($4, next_at), updated_at = assent.now()
  WHERE org_id = $1 AND name = $2
 RETURNING name, task_type, input, cron, zone, missed, partition_id, declared, paused, problem, next_at, last_at, last_task_id,
-          created_by, created_at, updated_at;
+          created_by, created_at, updated_at, people;
 
 -- name: delete_schedule
 -- Deletes a schedule that is locked.
 DELETE FROM assent.schedules WHERE org_id = $1 AND name = $2
 RETURNING name, task_type, input, cron, zone, missed, partition_id, declared, paused, problem, next_at, last_at, last_task_id,
-          created_by, created_at, updated_at;
+          created_by, created_at, updated_at, people;
 
 -- name: claim_due_schedules
 -- The schedules whose time has come, earliest first, locked; without those that another worker holds, and those whose task, or
 -- declaration for the org, this one does not know.
-SELECT s.org_id, s.name, s.task_type, s.input, s.cron, s.zone, s.missed, s.partition_id, s.next_at
+SELECT s.org_id, s.name, s.task_type, s.input, s.cron, s.zone, s.missed, s.partition_id, s.next_at, s.people
   FROM assent.schedules s
  WHERE NOT s.paused AND s.next_at <= assent.now() AND s.task_type = ANY ($1::text[])
    AND (NOT s.declared OR EXISTS (

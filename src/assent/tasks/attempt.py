@@ -22,7 +22,7 @@ from assent.store.errors import PoolBusy
 from assent.store.pool import holding
 from assent.store.table_grants import advise_on_rights
 from assent.tasks.claimed_task import ClaimedTask
-from assent.tasks.context import TaskContext
+from assent.tasks.context import TaskContext, people_of_attempt
 from assent.tasks.errors import (
     FAILED,
     GAVE_UP,
@@ -163,6 +163,7 @@ class Attempts:
             priority=kind.priority if priority is None else priority,
             attempts_max=kind.attempts_max,
             submitted_by=claimed.submitted_by,
+            people=claimed.people,
             partition_id=claimed.partition_id,
             instance_id=claimed.instance_id,
             step_id=claimed.step_id,
@@ -174,6 +175,14 @@ class Attempts:
         )
 
     async def _run_in_time(self, call: TaskCall) -> Any:
+        # What the function does by the runtime, in any name, is the work of these people too.
+        called = people_of_attempt.set(tuple(call.task.people))
+        try:
+            return await self._run(call)
+        finally:
+            people_of_attempt.reset(called)
+
+    async def _run(self, call: TaskCall) -> Any:
         executor = self.cluster if call.kind.on_cluster else self._local
         if executor is None:
             raise NotStarted("this worker has no cluster")

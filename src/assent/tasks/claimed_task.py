@@ -29,8 +29,10 @@ class ClaimedTask(ClaimedJob):
     parent_id: UUID | None
     depth: int
     """How many tasks it has above it."""
-    is_callback: bool = False
+    is_callback: bool
     """Whether it runs for the tasks of a batch, which are its subtasks."""
+    people: Sequence[str] = ()
+    """Those whose work it hands on: who submitted it, and who brought what its subtasks have."""
     subtasks: tuple[Subtask, ...] = ()
     """Those that it made last, and for which it was blocked."""
 
@@ -49,20 +51,25 @@ async def load_tasks(connection: Connection, jobs: Sequence[JobRow]) -> list[Cla
     tasks = [ClaimedTask(*job[:JOB_COLUMNS], *row) for job, row in zip(jobs, rows, strict=True)]
     if not any(task.attempt > 1 for task in tasks):
         return tasks  # subtasks are made by an attempt
-    found = await _load_subtasks(connection, [task for task in tasks if task.attempt > 1])
-    return [replace(task, subtasks=tuple(found[task.id])) if task.id in found else task for task in tasks]
+    found, people = await _load_subtasks(connection, [task for task in tasks if task.attempt > 1])
+    return [
+        replace(task, subtasks=tuple(found[task.id]), people=people[task.id]) if task.id in found else task
+        for task in tasks
+    ]
 
 
 async def _load_subtasks(
     connection: Connection, tasks: Sequence[ClaimedTask]
-) -> Mapping[UUID, Sequence[Subtask]]:
-    """Return the last subtasks of each of these tasks, of those that have some."""
+) -> tuple[Mapping[UUID, Sequence[Subtask]], Mapping[UUID, Sequence[str]]]:
+    """Return the last subtasks of each of these tasks, of those that have some, and whose work they bring."""
     columns = [task.org_id for task in tasks], [task.id for task in tasks]
     found: dict[UUID, list[Subtask]] = defaultdict(list)
+    people: dict[UUID, Sequence[str]] = {}
     for row in await connection.fetch(_SQL.read_subtasks, *columns):
         error = error_of_subtask(row)
         found[row["parent_id"]].append(Subtask(row["id"], row["type"], row["status"], row["output"], error))
-    return found
+        people[row["parent_id"]] = row["people"]
+    return found, people
 
 
 def error_of_subtask(row: Row) -> TaskError | None:

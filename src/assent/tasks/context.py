@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -10,7 +11,7 @@ from uuid import UUID
 
 from assent.jobs.queue import hold_if_claimed
 from assent.model.ids import new_id
-from assent.model.mutation import ON_EVENT, PARTITION, Event
+from assent.model.mutation import ON_EVENT, PARTITION, PEOPLE, Event
 from assent.outbox.events import emit_events
 from assent.store.database import Connection, Database
 from assent.store.errors import PoolBusy
@@ -24,6 +25,10 @@ SUBTASKS_MAX: Final = 10_000
 """How many subtasks one attempt may make."""
 DEPTH_MAX: Final = 50
 """How many tasks a subtask may have above it."""
+
+
+people_of_attempt: ContextVar[tuple[str, ...]] = ContextVar("people_of_attempt", default=())
+"""Those on whose behalf the task runs whose function is calling; none outside of tasks."""
 
 
 class TaskReference(Protocol):
@@ -92,6 +97,11 @@ class TaskContext:
     @property
     def submitted_by(self) -> str:
         return self._claimed.submitted_by
+
+    @property
+    def people(self) -> Sequence[str]:
+        """Those whose work it hands on, as the members who began it: they approve nothing that follows from it."""
+        return self._claimed.people
 
     @property
     def submitted_at(self) -> datetime:
@@ -205,6 +215,8 @@ class TaskContext:
         payload = {"cause": cause or str(event_id), "key": key, "data": data}
         if self.partition_id is not None:
             payload[PARTITION] = self.partition_id
+        if self._claimed.people:
+            payload[PEOPLE] = self._claimed.people
         return Event(self.org_id, event_id, ON_EVENT, payload, None)
 
     async def _begin(self) -> Connection:

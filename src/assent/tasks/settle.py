@@ -94,9 +94,11 @@ async def expire_background(connection: Connection, limit: int) -> list[Row]:
     return expired
 
 
-async def complete_if_under_way(connection: Connection, task_id: UUID, output: Any) -> bool:
-    """Complete a task of the transaction's org from outside; return False if it is not under way."""
-    return await connection.fetchval(_SQL.complete_task, task_id, output) is not None
+async def complete_if_under_way(
+    connection: Connection, task_id: UUID, output: Any, people: Sequence[str]
+) -> bool:
+    """Complete a task of the transaction's org with the work of these; return False if it is not under way."""
+    return await connection.fetchval(_SQL.complete_task, task_id, output, people) is not None
 
 
 async def fail_if_under_way(connection: Connection, task_id: UUID, failure: Failed) -> bool:
@@ -125,7 +127,7 @@ def _completion(result: TaskResult, now: datetime) -> Event:
     task, outcome = result.claimed, result.outcome
     origin = {name: getattr(task, name) for name in ("org_id", "id", "instance_id", "step_id", "trace_id")}
     if isinstance(outcome, Succeeded):
-        return completion_event(origin, Outcome.COMPLETED, outcome.result, now)
+        return completion_event(origin, Outcome.COMPLETED, outcome.result, now, task.people)
     return failure_event(origin, outcome.code, result.error or outcome.message, now)
 
 

@@ -39,6 +39,8 @@ class Submission:
     throttle: Throttle | None = None
     attempts_max: int = TASK_ATTEMPTS_MAX
     submitted_by: str = SYSTEM.id
+    people: Sequence[str] = ()
+    """Those whose work it hands on: none of them approves what follows from it."""
     partition_id: str | None = None
     instance_id: UUID | None = None
     step_id: UUID | None = None
@@ -124,6 +126,7 @@ def _row(submission: Submission, now: datetime) -> dict[str, Any]:
         "run_at": submission.run_at,
         "attempts_max": submission.attempts_max,
         "submitted_by": submission.submitted_by,
+        "people": list(submission.people),
         "partition_id": submission.partition_id,
         "instance_id": submission.instance_id,
         "step_id": submission.step_id,

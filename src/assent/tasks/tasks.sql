@@ -20,7 +20,7 @@ WITH incoming AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset($1::jsonb) AS t (
     org_id text, id uuid, type text, input jsonb, key text, priority smallint, run_at timestamptz, attempts_max integer,
     submitted_by text, partition_id text, instance_id uuid, step_id uuid, awaited boolean, trace_id text, parent_id uuid,
-    parent_attempt integer, depth smallint, is_callback boolean, throttle uuid, delay_s double precision)
+    parent_attempt integer, depth smallint, is_callback boolean, throttle uuid, delay_s double precision, people text[])
 ), written AS (
   INSERT INTO assent.jobs (org_id, id, kind, lane, status, priority, run_at, attempts, attempts_max, parent_id, throttle)
   SELECT org_id, id, 'task', type, CASE WHEN is_callback THEN 'blocked' ELSE 'queued' END, priority,
@@ -31,9 +31,9 @@ WITH incoming AS MATERIALIZED (
   SELECT org_id, id, 1, 'task', 'blocked', assent.now(), assent.now() FROM incoming WHERE is_callback
 ), submitted AS (
   INSERT INTO assent.task_submissions (org_id, id, type, input, key, attempts_max, submitted_by, partition_id,
-         instance_id, step_id, awaited, trace_id, parent_id, parent_attempt, depth, is_callback, created_at)
+         instance_id, step_id, awaited, trace_id, parent_id, parent_attempt, depth, is_callback, people, created_at)
   SELECT org_id, id, type, input, key, attempts_max, submitted_by, partition_id, instance_id, step_id, awaited, trace_id,
-         parent_id, parent_attempt, depth, is_callback, assent.now() FROM incoming
+         parent_id, parent_attempt, depth, is_callback, people, assent.now() FROM incoming
 )
 SELECT pg_notify('assent_tasks', CASE WHEN bool_or(throttle IS NOT NULL) THEN 'throttled' ELSE '' END)
   FROM incoming WHERE coalesce(run_at, assent.now()) <= assent.now() AND delay_s IS NULL AND NOT is_callback
@@ -52,16 +52,20 @@ SELECT w.id FROM unnest($1::text[], $2::uuid[]) AS w (org_id, id)
 -- name: read_submissions
 -- What was submitted, of claimed tasks, in their order.
 SELECT s.input, s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.trace_id, s.parent_id, s.depth,
-       s.is_callback
+       s.is_callback, s.people
   FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS j (org_id, id, n)
   JOIN assent.task_submissions s ON s.org_id = j.org_id AND s.id = j.id
  ORDER BY j.n;
 
 -- name: read_subtasks
--- The last subtasks of tasks: those that one attempt made, in that order, with what came out of them.
+-- The last subtasks of tasks: those that one attempt made, in that order, with what came out of them; and whose work all of the
+-- task's subtasks bring, as of the task itself.
 SELECT p.org_id, p.id AS parent_id, j.id, j.lane AS type, j.status, a.output, a.code, a.error, a.error_type, a.stack_trace,
-       a.retryable
-  FROM unnest($1::text[], $2::uuid[]) AS p (org_id, id)
+       a.retryable, p.people
+  FROM (SELECT t.org_id, t.id, assent.people_of_task(t.org_id, t.id) AS people
+          FROM unnest($1::text[], $2::uuid[]) AS t (org_id, id)
+         WHERE EXISTS (SELECT FROM assent.task_submissions c WHERE c.org_id = t.org_id AND c.parent_id = t.id)
+        OFFSET 0) AS p
  CROSS JOIN LATERAL (
     SELECT max(l.parent_attempt) AS attempt FROM assent.task_submissions l
      WHERE l.org_id = p.org_id AND l.parent_id = p.id) AS round
@@ -156,7 +160,7 @@ SELECT e.org_id, e.id, e.lane, e.status, 'TASK_EXPIRED' AS code, e.error, s.inst
 
 -- name: complete_task
 -- Completes a task from outside.
-SELECT assent.complete_task($1::uuid, $2::jsonb);
+SELECT assent.complete_task_by($1::uuid, $2::jsonb, $3::text[]);
 
 -- name: fail_task
 -- Fails a task from outside.

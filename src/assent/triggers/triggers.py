@@ -16,7 +16,7 @@ from assent.language.functions import ExpressionTooCostly
 from assent.language.program import Program
 from assent.language.values import as_json
 from assent.model.ids import new_id
-from assent.model.mutation import PARTITION
+from assent.model.mutation import PARTITION, PEOPLE
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.tasks.submit import Submission, submit_tasks
@@ -153,6 +153,7 @@ def _submission(
         priority=kind.priority if trigger.priority is None else trigger.priority,
         attempts_max=kind.attempts_max,
         submitted_by=f"trigger:{trigger.name}",
+        people=row["payload_json"].get(PEOPLE, ()),
         partition_id=row["payload_json"].get(PARTITION),
         trace_id=row["trace_id"],
     )
@@ -193,7 +194,9 @@ def _joined(known: Triggers, row: asyncpg.Record, now: datetime) -> dict[tuple[s
             "partition_id": payload.get(PARTITION) or "",
             "key": str(key),
         }
-        completed = {kind: {"task": data.get("id"), "output": data.get("output")}}
+        completed = {
+            kind: {"task": data.get("id"), "output": data.get("output"), PEOPLE: payload.get(PEOPLE, ())}
+        }
         offered = {"types": list(join.types), "task_id": new_id(now), "completed": completed}
         found[tuple(place.values())] = {**place, **offered}
     return found
@@ -227,5 +230,6 @@ def _joining(kind: TaskType, row: asyncpg.Record) -> Submission:
         priority=kind.priority,
         attempts_max=kind.attempts_max,
         submitted_by=f"join:{row['name']}",
+        people=sorted({person for one in completed.values() for person in one[PEOPLE]}),
         partition_id=row["partition_id"] or None,
     )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
-from assent.engine.inputs import EventArrived, Input, TimerDue
+from assent.engine.inputs import EventArrived, Input, RequestDecided, TimerDue
 from assent.engine.programs import Values
 from assent.language import Scope
 from assent.model.approval import ApprovalRequest, GroupQuery
@@ -222,8 +222,17 @@ def read_answer(visit: "Visit", incoming: Input, output: Values) -> Done | Failu
         return None
     if incoming.outcome == Outcome.ERROR:
         return Failure(incoming.data["code"], incoming.data["message"])
-    return done_with(visit, incoming.data, output)
+    return done_with(visit, incoming.data, output, incoming)
 
 
-def done_with(visit: "Visit", result: Any, output: Values) -> Done:
-    return Done(output={"result": result}, sets=output({**visit.variables, "result": result}))
+def done_with(
+    visit: "Visit", result: Any, output: Values, brought: EventArrived | RequestDecided | None = None
+) -> Done:
+    sets = output({**visit.variables, "result": result})
+    contributed = brought_by(brought, sets) if brought is not None else {}
+    return Done(output={"result": result, **contributed}, sets=sets)
+
+
+def brought_by(incoming: EventArrived | RequestDecided, sets: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of an output that makes those originators whose work sets variables of the workflow."""
+    return {"contributors": list(incoming.people)} if incoming.people and sets else {}

@@ -237,7 +237,7 @@ def _read_results(visit: "Visit", incoming: Input, output: Values) -> Done | Fai
     if not isinstance(incoming, RequestDecided):
         return None
     if incoming.status == "completed":
-        return done_with(visit, incoming.result, output)
+        return done_with(visit, incoming.result, output, incoming)
     if incoming.status == "partial":
         return _partial(visit, incoming, output)
     if incoming.status == "expired":
@@ -250,7 +250,7 @@ def _partial(visit: "Visit", incoming: RequestDecided, output: Values) -> Done |
 
     Without such an edge, or while no condition holds, the step waits for the rest.
     """
-    done = replace(done_with(visit, incoming.result, output), outcome=Outcome.PARTIAL)
+    done = replace(done_with(visit, incoming.result, output, incoming), outcome=Outcome.PARTIAL)
     edge, _ = choose(visit, Outcome.PARTIAL, visit.variables_with(done.sets))
     return done if edge is not None else None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from cronsim import CronSim
 
 from assent.engine.inputs import EventArrived, Input, TimerDue
-from assent.engine.nodes.base import Done, Failure, Handler, Rest, deadline, timed_out
+from assent.engine.nodes.base import Done, Failure, Handler, Rest, brought_by, deadline, timed_out
 from assent.engine.programs import Values, program, template
 from assent.language import Scope
 from assent.language.values import as_time
@@ -74,6 +74,7 @@ class WaitEvent(Handler):
             return super().resume(visit, incoming)  # type: ignore[return-value]
         outcome = incoming.outcome if incoming.outcome in visit.node.answers else "completed"
         sets = self._output({**visit.variables, "result": incoming.data})
+        output = {"event": str(incoming.id), "data": incoming.data, **brought_by(incoming, sets)}
         if incoming.hops or visit.instance.context.get("_hops"):
             sets = {**sets, "_hops": incoming.hops}
-        return Done(outcome, {"event": str(incoming.id), "data": incoming.data}, sets)
+        return Done(outcome, output, sets)

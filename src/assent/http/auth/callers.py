@@ -15,7 +15,7 @@ from assent.http.settings import HttpSettings
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
 from assent.people.api_keys import EVERYTHING, MARK, KeyMaker, Scope, covers, find_api_key
-from assent.people.sessions import find_session
+from assent.people.sessions import find_session, revoke_session_of_former_token
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
@@ -105,11 +105,19 @@ class SignIn:
         async with self._database.glance() as connection:
             found = await find_session(connection, token, self._database.clock.now())
         if found is None:
+            await self._revoke_if_replaced(token)
             return Rejection("SESSION_REFUSED", "the session has ended", hint="sign in again")
         if not found.is_active:
             return _no_member(found.org_id, found.member.id)
         bounds = (found.scopes, found.partition_id, place, found.key_id, found.id, found.expires_at)
         return Caller(found.org_id, found.member, member_key(found.member.id), *bounds)
+
+    async def _revoke_if_replaced(self, token: str) -> None:
+        """End the session of a token that a renewal has replaced: two parties have had it."""
+        now = self._database.clock.now()
+        await self._database.run(
+            lambda connection: revoke_session_of_former_token(connection, token, now), org_id=None
+        )
 
     async def _by_token(self, claims: TokenClaims, place: str | None) -> Caller | Rejection:
         roles_from = self._settings.roles_from

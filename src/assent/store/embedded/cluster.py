@@ -243,6 +243,10 @@ class Cluster:
         found = read_postmaster(self.path)
         if found is not None and is_at_work(found.pid, self.path):
             self._run("pg_ctl", "stop", "-D", str(self.path), "-m", "fast", "-w", "-t", str(STOP_TIMEOUT_S))
+            # pg_ctl waits for the pid file to go, which the server deletes while it still ends.
+            deadline = time.monotonic() + STOP_TIMEOUT_S
+            while is_at_work(found.pid, self.path) and time.monotonic() < deadline:
+                time.sleep(0.005)
             self._drop_socket_dir(found)
 
     def _new_socket_dir(self) -> Path:

@@ -83,6 +83,7 @@ CREATE TABLE assent.outside_request_deliveries (
   key          text        NOT NULL,                -- the sender's own: the same again changes nothing
   source       text        NOT NULL,
   pushed_by    text,                                -- the member who brought it, where one did
+  people       text[]      NOT NULL DEFAULT '{}',   -- the members whose work it is, the maker of their key among them
   origin       text,                                -- where it was read, of one from a stream: kafka:results/0/1042
   late         boolean     NOT NULL DEFAULT false,  -- it came when the request had ended: only its documents count
   received_at  timestamptz NOT NULL DEFAULT assent.now(),
@@ -194,7 +195,8 @@ GRANT SELECT, INSERT ON assent.dead_messages TO assent_engine;
 -- Each of the list has org_id, request_id, body (a bundle that was checked), origin and payload. However many there are, it is
 -- one statement. It runs as its owner, who alone takes numbers of the sequence, and holds itself to the org by name.
 CREATE FUNCTION assent.keep_deliveries(
-  bundles jsonb, come_by text, brought_by text DEFAULT NULL, names text DEFAULT '', unsigned boolean DEFAULT true)
+  bundles jsonb, come_by text, brought_by text DEFAULT NULL, names text DEFAULT '', unsigned boolean DEFAULT true,
+  work_of text[] DEFAULT '{}')
 RETURNS TABLE (number bigint, outcome text, version uuid)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- Its statement is planned once a session, by index: planning it for each result took longer than keeping one (230 a second, 550).
@@ -242,8 +244,8 @@ BEGIN
                ORDER BY first.number) AS f
     ), taken AS (
       INSERT INTO assent.outside_request_deliveries
-             (org_id, id, position, request_id, key, source, pushed_by, origin, late, received_at)
-      SELECT f.org_id, f.id, f.position, f.request_id, f.key, come_by, brought_by, f.origin, f.is_late, assent.now()
+             (org_id, id, position, request_id, key, source, pushed_by, people, origin, late, received_at)
+      SELECT f.org_id, f.id, f.position, f.request_id, f.key, come_by, brought_by, work_of, f.origin, f.is_late, assent.now()
         FROM fresh f ORDER BY f.org_id, f.request_id, f.key
       ON CONFLICT (org_id, request_id, key) DO NOTHING
       RETURNING id
@@ -269,18 +271,19 @@ BEGIN
   END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean) TO assent_engine;
+REVOKE ALL ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.keep_deliveries(jsonb, text, text, text, boolean, text[]) TO assent_engine;
 
 -- Keeps one bundle for a request of the transaction's org: `accepted`, `repeated`, `late` or UNKNOWN_VERSION, as above; null where
 -- there is no such request.
-CREATE FUNCTION assent.keep_delivery(to_request uuid, bundle jsonb, come_by text, brought_by text)
+CREATE FUNCTION assent.keep_delivery(to_request uuid, bundle jsonb, come_by text, brought_by text,
+  work_of text[] DEFAULT '{}')
 RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp
 RETURN (
   SELECT nullif(k.outcome, 'NOT_FOUND')
     FROM assent.keep_deliveries(
       jsonb_build_array(jsonb_build_object('org_id', assent.org_id(), 'request_id', to_request, 'body', bundle)),
-      come_by, brought_by) AS k);
+      come_by, brought_by, work_of => work_of) AS k);
 
 -- What is wrong with an item of a bundle; null where it is right.
 CREATE FUNCTION assent.item_problem(item jsonb) RETURNS text
@@ -421,5 +424,5 @@ CREATE TRIGGER incoming_results_are_taken AFTER INSERT ON assent.incoming_result
   REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION assent.take_incoming_results();
 GRANT EXECUTE ON FUNCTION assent.is_cargo(text), assent.item_problem(jsonb),
                           assent.bundle_problem(text, jsonb, text, text),
-                          assent.keep_delivery(uuid, jsonb, text, text) TO assent_engine;
+                          assent.keep_delivery(uuid, jsonb, text, text, text[]) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.push_result(uuid, text, jsonb, text, text) TO assent_engine, assent_client;

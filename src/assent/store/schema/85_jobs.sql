@@ -112,6 +112,7 @@ CREATE TABLE assent.job_attempts (
   stack_trace text,
   retryable  boolean,                           -- of one that failed: whether a further attempt could help
   worker_id  uuid,                              -- null where a task was ended from outside, or its time there was over
+  people     text[]      NOT NULL DEFAULT '{}', -- the members who ended it from outside: its output is their work
   started_at timestamptz NOT NULL,
   ended_at   timestamptz NOT NULL,
   CONSTRAINT job_attempts_pkey PRIMARY KEY (org_id, job_id, attempt),
@@ -232,6 +233,7 @@ CREATE TABLE assent.task_submissions (
   parent_attempt integer,                       -- and at which attempt: subtasks of one attempt are waited for together
   depth        smallint    NOT NULL DEFAULT 0,  -- how many tasks it has above it
   is_callback  boolean     NOT NULL DEFAULT false, -- whether it was submitted with a batch, and runs when that has ended
+  people       text[]      NOT NULL DEFAULT '{}', -- the members whose work it hands on; none of them approves what follows from it
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT task_submissions_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT task_of_a_step_names_its_instance CHECK ((instance_id IS NULL) = (step_id IS NULL)),
@@ -507,10 +509,28 @@ $$;
 REVOKE ALL ON FUNCTION assent.cancel_tasks(text[], uuid[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION assent.cancel_tasks(text[], uuid[]) TO assent_engine;
 
+-- Whose work a task hands on: of its submission and of its ends from outside, and the same of all subtasks below it.
+CREATE FUNCTION assent.people_of_task(org text, task uuid) RETURNS text[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  WITH RECURSIVE tree AS (
+    SELECT s.id, s.people FROM assent.task_submissions s WHERE s.org_id = org AND s.id = task
+    UNION ALL
+    SELECT s.id, s.people FROM tree JOIN assent.task_submissions s ON s.org_id = org AND s.parent_id = tree.id
+  )
+  SELECT coalesce(array_agg(DISTINCT p.person ORDER BY p.person), '{}')
+    FROM (SELECT unnest(t.people) AS person FROM tree t
+          UNION ALL
+          SELECT unnest(a.people) FROM tree t JOIN assent.job_attempts a ON a.org_id = org AND a.job_id = t.id) AS p;
+END;
+REVOKE ALL ON FUNCTION assent.people_of_task(text, uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.people_of_task(text, uuid) TO assent_engine;
+
 -- Ends the attempt at a task from outside of the workers, whether its function has returned or still runs: the first end counts.
 -- It is a row of its own in job_attempts, and the task has as many attempts left as before. Returns the task's status then,
 -- null where it is not under way. The steps and tasks that wait for it go on.
-CREATE FUNCTION assent.end_task(org text, task uuid, output jsonb, code text, error text, retryable boolean) RETURNS text
+CREATE FUNCTION assent.end_task(
+  org text, task uuid, output jsonb, code text, error text, retryable boolean, people text[] DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -532,9 +552,10 @@ BEGIN
          ended_at = CASE WHEN code IS NULL OR NOT (retryable AND j.attempts < j.attempts_max) THEN assent.now() END
    WHERE j.org_id = org AND j.id = task
   RETURNING j.status, j.attempts, j.claimed_at, j.parent_id INTO ended;
-  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, retryable, started_at, ended_at)
+  INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, output, code, error, retryable, people, started_at,
+         ended_at)
   VALUES (org, task, ended.attempts, 'task', CASE WHEN code IS NULL THEN 'done' ELSE 'failed' END, output, code, left(error, 2000),
-          CASE WHEN code IS NOT NULL THEN retryable END, ended.claimed_at, assent.now());
+          CASE WHEN code IS NOT NULL THEN retryable END, people, ended.claimed_at, assent.now());
   IF former.status = 'running' THEN
     PERFORM pg_notify('assent_tasks', 'cancelled');
   END IF;
@@ -562,7 +583,8 @@ BEGIN
   SELECT org, assent.now(), assent.new_id(), instance_id, 'on_event',
          jsonb_build_object('cause', task, 'step', step_id,
            'outcome', CASE WHEN code IS NULL THEN 'completed' ELSE 'error' END,
-           'data', CASE WHEN code IS NULL THEN output ELSE jsonb_build_object('code', code, 'message', error) END),
+           'data', CASE WHEN code IS NULL THEN output ELSE jsonb_build_object('code', code, 'message', error) END,
+           'people', assent.people_of_task(org, task)),
          event_key, trace_id
     FROM awaited;
   IF FOUND THEN
@@ -571,13 +593,18 @@ BEGIN
   RETURN ended.status;
 END
 $$;
-REVOKE ALL ON FUNCTION assent.end_task(text, uuid, jsonb, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION assent.end_task(text, uuid, jsonb, text, text, boolean, text[]) FROM PUBLIC;
 
 -- Completes a task that is in the background, for the org of the transaction; returns its status then, null where it is not under
 -- way. For programs in any language, in their own transaction.
 CREATE FUNCTION assent.complete_task(task uuid, output jsonb DEFAULT NULL) RETURNS text
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 RETURN assent.end_task(assent.org_id(), task, output, NULL, NULL, false);
+
+-- The same with the members whose work the output is, which other programs cannot say.
+CREATE FUNCTION assent.complete_task_by(task uuid, output jsonb, people text[]) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN assent.end_task(assent.org_id(), task, output, NULL, NULL, false, people);
 
 -- Fails a task that is in the background. It is tried again where that may help and attempts are left; else it is dead.
 CREATE FUNCTION assent.fail_task(task uuid, message text, code text DEFAULT 'TASK_FAILED', retryable boolean DEFAULT false)
@@ -591,7 +618,9 @@ BEGIN
   RETURN assent.end_task(assent.org_id(), task, NULL, code, message, coalesce(retryable, false));
 END
 $$;
-REVOKE ALL ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION assent.complete_task(uuid, jsonb), assent.complete_task_by(uuid, jsonb, text[]),
+  assent.fail_task(uuid, text, text, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.complete_task_by(uuid, jsonb, text[]) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.complete_task(uuid, jsonb), assent.fail_task(uuid, text, text, boolean)
   TO assent_engine, assent_client;
 

@@ -16,6 +16,7 @@ CREATE TABLE assent.schedules (
   last_at      timestamptz,                         -- the last time that started a task
   last_task_id uuid,
   created_by   text        NOT NULL,
+  people       text[]      NOT NULL DEFAULT '{}',   -- the members who made and changed it: its tasks hand on their work
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   updated_at   timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT schedules_pkey PRIMARY KEY (org_id, name),

@@ -6,7 +6,7 @@ CREATE TABLE assent.task_joins (
   partition_id text        NOT NULL DEFAULT '',  -- empty: tasks of the whole org
   key          text        NOT NULL,
   types        text[]      NOT NULL,             -- that it waits for
-  completed    jsonb       NOT NULL,             -- type → {"task": id, "output": …}, of the first task of each type
+  completed    jsonb       NOT NULL,             -- type → {"task": id, "output": …, "people": […]}, of the first task of each type
   task_id      uuid        NOT NULL,             -- of the task that it has started; before, of no task yet
   started      boolean     NOT NULL,
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
@@ -27,7 +27,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   WITH seen AS MATERIALIZED (
     SELECT e.*, encode(sha256(convert_to(format('%s by the database:%s', e.key, e.cause), 'UTF8')), 'hex') AS receipt
-      FROM jsonb_to_recordset(events) AS e (org_id text, key text, cause text, partition_id text, trace_id text, data jsonb)
+      FROM jsonb_to_recordset(events) AS e (
+             org_id text, key text, cause text, partition_id text, trace_id text, people jsonb, data jsonb)
   ), receipts AS (
     INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
     SELECT org_id, '00000000-0000-0000-0000-000000000000', 'events', receipt, assent.now() FROM seen
@@ -36,7 +37,7 @@ BEGIN
   )
   INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, event_type, payload_json, event_idempotency_key, trace_id)
   SELECT s.org_id, assent.now(), assent.new_id(), 'on_event',
-         jsonb_strip_nulls(jsonb_build_object('partition', s.partition_id))
+         jsonb_strip_nulls(jsonb_build_object('partition', s.partition_id, 'people', s.people))
          || jsonb_build_object('cause', s.cause, 'key', s.key, 'data', s.data), s.receipt, s.trace_id
     FROM seen s JOIN receipts r ON r.org_id = s.org_id AND r.event_idempotency_key = s.receipt;
   IF FOUND THEN
@@ -55,7 +56,7 @@ BEGIN
     RETURN NULL;
   END IF;
   PERFORM assent.emit_seen(jsonb_agg(jsonb_build_object('org_id', a.org_id, 'key', 'task.completed:' || s.type, 'cause', a.job_id,
-            'partition_id', s.partition_id, 'trace_id', s.trace_id,
+            'partition_id', s.partition_id, 'trace_id', s.trace_id, 'people', nullif(assent.people_of_task(a.org_id, a.job_id), '{}'),
             'data', jsonb_build_object('id', a.job_id, 'type', s.type, 'input', s.input, 'output', a.output))))
      FROM written a JOIN assent.task_submissions s ON s.org_id = a.org_id AND s.id = a.job_id
     WHERE a.kind = 'task' AND a.outcome = 'done'
@@ -76,7 +77,7 @@ BEGIN
     RETURN NULL;
   END IF;
   PERFORM assent.emit_seen(jsonb_agg(jsonb_build_object('org_id', v.org_id, 'key', 'document.version', 'cause', v.id,
-            'partition_id', d.partition_id,
+            'partition_id', d.partition_id, 'people', array_remove(ARRAY[v.created_by, v.maker_id], NULL),
             'data', jsonb_build_object('id', v.id, 'document_id', v.document_id, 'document_type', d.document_type,
               'subject', d.subject, 'version', v.version_no, 'mime_type', v.content_type))))
      FROM written v JOIN assent.documents d ON d.org_id = v.org_id AND d.id = v.document_id
