@@ -119,6 +119,7 @@ IDS = (
     "request_id",
     "question_id",
     "step_id",
+    "taken_id",
     "definition_id",
     "other_id",
     "delegation_id",
@@ -279,6 +280,7 @@ async def ended(people, furnished) -> dict[str, str]:
         "entity_id": created["id"],
         "instance_id": moved["instance"]["id"],
         "request_id": moved["instance"]["steps"][0]["request_id"],
+        "taken_id": moved["instance"]["steps"][0]["step_id"],
     }
     async with people("fin") as client:
         path = f"/api/approvals/{found['request_id']}"
