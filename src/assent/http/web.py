@@ -19,7 +19,7 @@ from assent.http.openapi import root_path
 
 FOLDER: Final = Path(assent.__file__).parent / "web"
 PAGE: Final = "index.html"
-ADDRESSES: Final = ("", "sign-in", "inbox", "documents")
+ADDRESSES: Final = ("", "sign-in", "inbox", "documents", "instances", "incidents", "health")
 """The first part of every address that the page shows."""
 BASE: Final = '<base href="/" />'
 """Addresses on the page are relative to it, so that it works under the path where an application mounts the API."""
