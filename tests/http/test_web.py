@@ -21,7 +21,16 @@ def addresses(page: str) -> list[str]:
     return re.findall(r'''(?:src|href)="(\./[^"]+)"''', page)
 
 
-PATHS = ["/", "/inbox", "/inbox/7", "/documents/invoice/7", "/sign-in", "/instances/7", "/incidents", "/health"]
+PATHS = [
+    "/",
+    "/inbox",
+    "/inbox/7",
+    "/documents/invoice/7",
+    "/sign-in",
+    "/instances/7",
+    "/incidents",
+    "/health",
+]
 
 
 @pytest.mark.parametrize("path", PATHS)

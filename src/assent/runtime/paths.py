@@ -36,8 +36,8 @@ _NEEDED: Final = {
     "cancel": "workflows:cancel",
     "force_fail": "workflows:repair",
 }
-_OF_STEPS: Final = ("outcome", "chosen_edge_ids", "evaluations", "expressions")
-"""What a step's output says about the way, besides what the step gave."""
+_OF_STEPS: Final = ("outcome", "chosen_edge_ids", "evaluations", "expressions", "n")
+"""What a step's output says about the way and its place in it, besides what the step gave."""
 
 
 @dataclass(frozen=True, slots=True)

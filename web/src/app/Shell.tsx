@@ -1,6 +1,6 @@
 /** What is around every page of a member: the name, the way to the inbox, the menu, and what is said aloud. */
 import { useIsFetching, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
+import { Link, Outlet, useLocation, useNavigate, useRouter } from "@tanstack/react-router";
 import { Activity, FileText, Inbox, TriangleAlert, Workflow } from "lucide-react";
 import { createContext, useCallback, useContext, useEffect, useState } from "react";
 import { I18nProvider, RouterProvider } from "react-aria-components";
@@ -64,6 +64,12 @@ export function Shell() {
     });
     return unsubscribe;
   }, [client]);
+
+  const address = useLocation({ select: ({ pathname }) => pathname });
+  useEffect(() => {
+    // On a phone the ways scroll: the present one is seen.
+    document.querySelector(".top .tab[data-active]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
+  }, [address, session]);
 
   const waiting = counts ? counts.mine.open + counts.roles.open + counts.delegated.open : 0;
   if (!session) return null;

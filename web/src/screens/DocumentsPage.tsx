@@ -115,6 +115,8 @@ function Documents({ type, types }: { type: string; types: string[] }) {
               ...(contract?.states ?? []).map((state) => ({ id: state.name, name: state.label ?? plain(state.name) })),
             ]}
           />
+          {indexed.length > 0 && (
+            <>
           <SearchField
             value={words}
             onChange={setWords}
@@ -134,6 +136,8 @@ function Documents({ type, types }: { type: string; types: string[] }) {
             <Search aria-hidden size={14} />
             {t("documents.search")}
           </Button>
+            </>
+          )}
         </Form>
         {indexed.length > 0 && (
           <Text className="quiet small">{t("documents.indexed", { names: indexed.join(", ") })}</Text>

@@ -257,7 +257,7 @@ function Stuck({ health }: { health: Health }) {
         <Asked
           question={{
             title: t(`repair.${asked.name}`),
-            says: t(`repair.${asked.name}.says`),
+            says: t(`repair.says.${asked.name}`),
             act: t(`repair.${asked.name}`),
             ...(asked.name === "force_fail" && { tone: "bad" as const, reason: "needed" as const }),
             run: run[asked.name],

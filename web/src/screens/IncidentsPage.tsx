@@ -35,8 +35,8 @@ export function IncidentsPage() {
   const isChosen = Object.keys(filter).length > 0;
   return (
     <div className="board split" data-chosen={isChosen}>
+      <h1>{t("nav.incidents")}</h1>
       <section className="board-list" aria-label={t("incidents.groups")}>
-        <h1>{t("nav.incidents")}</h1>
         {error && !data && <Failed error={error} retry={() => void refetch()} />}
         {!error && !data && <Loading />}
         {data && groups.length === 0 && <Empty title={t("incidents.empty")} hint={t("incidents.emptyHint")} />}
@@ -161,7 +161,7 @@ function Incidents({ filter, hasGroups }: { filter: IncidentFilter; hasGroups: b
         <Asked
           question={{
             title: t(`many.${asked}`, { count: chosen.length }),
-            says: t(`repair.${asked}.says`),
+            says: t(`repair.says.${asked}`),
             act: t(`repair.${asked}`),
             tone: "bad",
             reason: "needed",

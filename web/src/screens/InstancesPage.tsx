@@ -166,7 +166,7 @@ function Selectable({ items, columns }: { items: InstanceItem[]; columns: GridCo
         <Asked
           question={{
             title: t("many.cancel", { count: chosen.length }),
-            says: t("repair.cancel.says"),
+            says: t("repair.says.cancel"),
             act: t("repair.cancel"),
             tone: "bad",
             reason: "needed",

@@ -1,7 +1,7 @@
 /** One step: what it was given, how its way was chosen and why, what it gave, and what it sent with each answer. */
 import { useQuery } from "@tanstack/react-query";
 import { ArrowLeft } from "lucide-react";
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 import { Button } from "react-aria-components";
 import { useTranslation } from "react-i18next";
 
@@ -11,7 +11,7 @@ import { Countdown } from "../../parts/Countdown";
 import { plain } from "../../parts/format";
 import { Time, useName, useReader } from "../../parts/reader";
 import { Empty, Failed, Loading } from "../../parts/states";
-import { kindName, nameOfNode, outcomeName, statusName } from "./kinds";
+import { kindName, nameOfNode, nameOfStep, outcomeName, statusName } from "./kinds";
 
 interface InspectorProps {
   path: Path;
@@ -24,8 +24,14 @@ export function Inspector({ path, instanceId, stepId, onClose }: InspectorProps)
   const { t } = useTranslation();
   const { data: step, error } = useQuery(stepQuery(instanceId, stepId));
   const node = path.nodes.find((one) => one.id === step?.node_id);
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Where there is no room beside the list, it is below; the reader goes there.
+    place.current?.focus({ preventScroll: true });
+    place.current?.scrollIntoView({ block: "nearest" });
+  }, [stepId]);
   return (
-    <section className="inspector" aria-label={t("step.title")}>
+    <section className="inspector" aria-label={t("step.title")} tabIndex={-1} ref={place}>
       <Button className="as-link" onPress={onClose}>
         <ArrowLeft aria-hidden size={14} />
         {t("step.back")}
@@ -39,7 +45,7 @@ export function Inspector({ path, instanceId, stepId, onClose }: InspectorProps)
       ) : (
         <>
           <div>
-            <h2>{node ? nameOfNode(node) : plain(step.step)}</h2>
+            <h2>{nameOfStep(t, step, node)}</h2>
             <p className="quiet">{kindName(t, step.kind)}</p>
           </div>
           <Facts step={step} />

@@ -99,7 +99,7 @@ function Repair({ name, instance, path, onClose }: RepairProps) {
     const node = nodes.get(id);
     return node ? nameOfNode(node) : id;
   };
-  const common = { title: t(`repair.${name}`), says: t(`repair.${name}.says`), act: t(`repair.${name}`) };
+  const common = { title: t(`repair.${name}`), says: t(`repair.says.${name}`), act: t(`repair.${name}`) };
   const questions: Record<RepairName, () => Question> = {
     retry: () => ({ ...common, run: () => taken(api.POST("/api/instances/{instance_id}/retry", { params, body: {} })) }),
     resume: () => ({ ...common, run: () => taken(api.POST("/api/instances/{instance_id}/resume", { params })) }),

@@ -4,10 +4,9 @@ import { Button } from "react-aria-components";
 import { useTranslation } from "react-i18next";
 
 import { stepsQuery, type Path } from "../../api/operations";
-import { plain } from "../../parts/format";
 import { Time, useName } from "../../parts/reader";
 import { Failed, Loading } from "../../parts/states";
-import { iconOf, nameOfNode, outcomeName, statusName } from "./kinds";
+import { iconOf, nameOfStep, outcomeName, statusName } from "./kinds";
 
 export function Timeline({ path, instanceId, onChoose }: { path: Path; instanceId: string; onChoose: (stepId: string) => void }) {
   const { t } = useTranslation();
@@ -29,7 +28,7 @@ export function Timeline({ path, instanceId, onChoose }: { path: Path; instanceI
               <Icon aria-hidden size={16} strokeWidth={1.75} />
               <div>
                 <Button className="as-link" onPress={() => onChoose(step.id)}>
-                  {node ? nameOfNode(node) : plain(step.step)}
+                  {nameOfStep(t, step, node)}
                 </Button>{" "}
                 <span className={step.status === "failed" ? "bad" : "quiet"}>
                   {step.outcome && step.status === "completed" ? outcomeName(t, step.outcome) : statusName(t, step.status)}

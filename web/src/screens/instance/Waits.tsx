@@ -59,13 +59,26 @@ export function Waits({ instance, path }: { instance: Instance; path: Path | und
         const key = place.step_id ?? place.node_id;
         return (
           <li key={key}>
-            {sentence(t, place, token, place.asked.map(nameOf).join(", "))}{" "}
-            {token?.wakes_at && <Countdown at={token.wakes_at} />}
-            {!token?.wakes_at && place.due_at && <Due at={place.due_at} overdue={Date.parse(place.due_at) < now} />}
-            {!token?.wakes_at && !place.due_at && place.since && (
-              <span className="quiet">
-                {t("waits.since")} <Time at={place.since} />
-              </span>
+            {sentence(t, place, token, place.asked.map(nameOf).join(", "))}
+            {token?.wakes_at ? (
+              <>
+                {" "}
+                <Countdown at={token.wakes_at} />
+              </>
+            ) : place.due_at ? (
+              <>
+                {", "}
+                <Due at={place.due_at} overdue={Date.parse(place.due_at) < now} />
+              </>
+            ) : (
+              place.since && (
+                <>
+                  {", "}
+                  <span className="quiet">
+                    {t("waits.since")} <Time at={place.since} form="exact" />
+                  </span>
+                </>
+              )
             )}{" "}
             {place.request_id && (
               <Link to="/inbox/$requestId" params={{ requestId: place.request_id }} className="link">

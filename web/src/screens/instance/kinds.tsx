@@ -64,6 +64,16 @@ export const isSmallNode = (kind: string) => ["start", "slot", "parallel_split",
 
 export const nameOfNode = (node: Pick<PathNode, "label" | "name">): string => node.label ?? plain(node.name);
 
+const CONTROLS = ["start", "pause", "resume", "retry", "drift", "edit", "timeout"] as const;
+
+/** The name of a step: that of its node, or of the command that it was. */
+export function nameOfStep(t: TFunction<"words">, step: { node_id: string; step: string }, node?: PathNode): string {
+  if (node) return nameOfNode(node);
+  const name = step.step.replace(/^ctl:/, "");
+  const known = CONTROLS.find((each) => each === name);
+  return known ? t(`instance.control.${known}`) : plain(name);
+}
+
 /** "slot:submitted_to_approved" is "Submitted to approved". */
 export const slotName = (slot: string): string => plain(slot.replace(/^slot:/, ""));
 
