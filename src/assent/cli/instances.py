@@ -256,7 +256,7 @@ def path(who: ActorOptions, instance: InstanceArgument) -> None:
 def step(
     who: ActorOptions,
     instance: InstanceArgument,
-    step_id: Annotated[UUID, typer.Argument(metavar="STEP", help="The id of the step.")],
+    step_id: Annotated[UUID, typer.Argument(help="The id of the step.")],
 ) -> None:
     """Show a step: how its way was chosen and what it sent. What it was given and gave takes `workflows:retry`."""
     from assent.cli.output import print_body, print_table, table
