@@ -32,7 +32,7 @@ export default defineConfig({
     target: "es2022",
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    chunkSizeWarningLimit: 1000,
+    chunkSizeWarningLimit: 2000, // the layout of diagrams, which only they load
     emptyOutDir: true,
   },
 });

@@ -1,9 +1,10 @@
 """Acme with invoices on a real server with a worker, as a browser meets it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from socket import socket
 from typing import Any, Final
 from uuid import UUID
 
@@ -42,10 +43,17 @@ from tests.world import (
     submit_invoice,
 )
 
-NAMES: Final[Mapping[str, str]] = {"fin": "Finley Fischer", "ann": "Ann Archer", "bea": "Bea Brandt"}
+NAMES: Final[Mapping[str, str]] = {
+    "fin": "Finley Fischer",
+    "ann": "Ann Archer",
+    "bea": "Bea Brandt",
+    "olga": "Olga Oster",
+}
+STAFF: Final[Mapping[str, Collection[str]]] = {**PEOPLE, "olga": ["operator"]}
 CAPABILITIES: Final[Mapping[str, Collection[str]]] = {
     "finance_manager": ["invoice:read"],
     "clerk": ["invoice:read"],
+    "operator": ["workflows:*", "operations:read", "definitions:read", "invoice:read"],
 }
 WEB: Final = HttpSettings(rate_failed_sign_ins_per_minute=0, access_log="off")
 
@@ -59,6 +67,19 @@ class Company:
     runtime: Runtime
     served: Serving
     door: FastAPI
+    running: asyncio.Task[bool]
+    begin: Callable[[], tuple[FastAPI, Serving]]
+    """Returns a new server at the same address, which does not run yet."""
+
+    async def stop(self) -> None:
+        """Stop the server and its worker."""
+        self.served.stop()
+        await self.running
+
+    def start(self) -> None:
+        """Run a new server at the address of the one before."""
+        self.door, self.served = self.begin()
+        self.running = asyncio.create_task(self.served.run(), name="company")
 
     async def key_of(self, user: str, org: str = ORG, **terms: Any) -> str:
         async with self.database.transaction(org) as connection:
@@ -101,7 +122,7 @@ async def settle(database: Database) -> None:
             await insert_org(
                 connection, org_id, {"trusted_vendors": ["v-1"], "budget_owners": {"R&D": "bea"}}
             )
-            await hire(connection, {name: WorldMember(roles) for name, roles in PEOPLE.items()}, org_id)
+            await hire(connection, {name: WorldMember(roles) for name, roles in STAFF.items()}, org_id)
             await grant(connection, CAPABILITIES, org_id)
             for user, name in NAMES.items():
                 await connection.execute(
@@ -125,17 +146,24 @@ async def serving_company(
     people = [DemoPerson(ORG, user, NAMES.get(user, user)) for user in demo]
     try:
         await settle(database)
-        listening = listen("127.0.0.1", 0)
         sending = SendingSettings.defaults(EffectSettings.defaults(log=frozenset(CHANNELS)))
-        worker = worker_of(app, database, sending, Options())
-        door = create_app(app, database, settings, demo_people=people)
-        served = Serving(door, listening, settings, worker)
+
+        def serve(listening: socket) -> tuple[FastAPI, Serving]:
+            worker = worker_of(app, database, sending, Options())
+            door = create_app(app, database, settings, demo_people=people)
+            return door, Serving(door, listening, settings, worker)
+
+        listening = listen("127.0.0.1", 0)
+        port: int = listening.getsockname()[1]
+        door, served = serve(listening)
         running = asyncio.create_task(served.run(), name="company")
+        company = Company(
+            *(f"http://127.0.0.1:{port}", database, app.runtime(database), served, door, running),
+            lambda: serve(listen("127.0.0.1", port)),
+        )
         try:
-            address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            yield Company(address, database, app.runtime(database), served, door)
+            yield company
         finally:
-            served.stop()
-            await running
+            await company.stop()
     finally:
         await database.close()

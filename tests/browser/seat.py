@@ -59,7 +59,7 @@ class Desktop:
     def _note(self, message: ConsoleMessage) -> None:
         # The browser notes every reply that is no success; that of a session that is not there is asked for.
         if message.type in ("error", "warning") and "401" not in message.text:
-            self.complaints.append(f"{message.type}: {message.text}")
+            self.complaints.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
 
 
 async def violations(page: Page) -> list[str]:

@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from tests.authored import END, arrows
 from tests.browser.company import Company, serving_company
 from tests.browser.seat import Desktop
-from tests.world import request_id
+from tests.rows import insert_effect
+from tests.world import publish_steps, request_id
 
 pytestmark = pytest.mark.long
 
@@ -95,6 +97,51 @@ async def test_texts_of_others_are_texts(desktop: Desktop, company: Company) -> 
     for tab in ("Approvals", "Audit", "Versions", "Content"):
         await page.get_by_role("tab", name=tab).click()
         await expect(page.get_by_role("tabpanel")).to_be_visible()
+    assert await page.evaluate("window.broken") is None
+    assert await page.locator("main img, main script").count() == 0
+
+
+async def test_texts_of_authors_and_errors_are_texts_on_the_screens_of_operators(
+    desktop: Desktop, company: Company
+) -> None:
+    steps = [
+        {"id": "ask", "type": "action", "label": HOSTILE},
+        {"id": "size", "type": "condition", "label": HOSTILE},
+        {"id": "check", "type": "form", "label": HOSTILE, "assignee": {"rule": "workflow.clerk"}},
+        END,
+    ]
+    ways = [
+        {"from": "ask", "event": "completed", "to": "size"},
+        {"from": "size", "to": "end", "condition": "workflow.name == '<script>'", "priority": 1},
+        {"from": "size", "to": "check", "priority": 2},
+        *arrows("check", "end"),
+    ]
+    await publish_steps(company.database, "hostile", steps, ways)
+    ann = company.runtime.org("acme", company.actor("ann"))
+    view = await ann.instances.start("hostile", {"name": HOSTILE, "clerk": HOSTILE})
+    await ann.instances.advance(view.id, "completed")
+    async with company.database.transaction(None) as connection:
+        await insert_effect(connection, org_id="acme", status="dead", lane="email", error=HOSTILE)
+        await connection.execute(
+            "UPDATE assent.workflow_instances SET incident = incident || jsonb_build_object('message', $2::text)"
+            " WHERE org_id = 'acme' AND id = $1",
+            view.id,
+            HOSTILE,
+        )
+    page = await desktop.open("olga", f"/instances/{view.id}?view=diagram")
+    await expect(page.locator(".step-node").filter(has_text=HOSTILE)).to_have_count(3)
+    await expect(page.get_by_role("region", name="Incident", exact=True)).to_contain_text(HOSTILE)
+    await page.get_by_role("tab", name="List").click()
+    await expect(page.get_by_role("tabpanel")).to_contain_text(HOSTILE)
+    await page.get_by_role("tab", name="Variables").click()
+    await expect(page.get_by_role("tabpanel")).to_contain_text("<script>window.broken=1</script>")
+    await page.locator(".timeline").get_by_role("button").first.click()
+    await expect(page.get_by_role("region", name="Step")).to_contain_text(HOSTILE)
+    for path in ("/incidents?kind=instance", "/incidents?kind=effect"):
+        await page.goto(path)
+        await expect(page.get_by_role("grid")).to_contain_text(HOSTILE)
+    await page.goto(f"/instances?workflow={HOSTILE}&subject={HOSTILE}")
+    await expect(page.get_by_role("heading", name="Nothing fits these filters")).to_be_visible()
     assert await page.evaluate("window.broken") is None
     assert await page.locator("main img, main script").count() == 0
 

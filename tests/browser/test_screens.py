@@ -14,6 +14,7 @@ from playwright.async_api import Page, expect
 from tests.browser.client import TYPES, WEB, types
 from tests.browser.company import Company
 from tests.browser.seat import LAPTOP, PHONE, Desktop, violations
+from tests.browser.test_operators import dead_effects, stopped_order
 from tests.world import edit_invoice, request_id
 
 pytestmark = pytest.mark.long
@@ -96,6 +97,48 @@ async def test_every_screen_is_accessible_and_fits(desktop: Desktop, company: Co
     empty = await desktop.open("max", **look.options)
     await expect(empty.locator(".state h2").first).to_be_visible()
     await _inspect(empty, look, "empty")
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+async def test_every_screen_of_operators_is_accessible_and_fits(
+    desktop: Desktop, company: Company, look: Look
+) -> None:
+    page = await desktop.open("olga", "/incidents", **look.options)
+    await expect(page.locator(".state h2")).to_be_visible()
+    await _inspect(page, look, "incidents-none")
+    stopped = await stopped_order(company)
+    large = await company.large_invoice("INV-2026-0001-" + "9" * 20, vendor_id=LONG)
+    await dead_effects(company, 3)
+    await page.goto("/incidents")
+    await expect(page.get_by_role("option").first).to_be_visible()
+    await _inspect(page, look, "incidents")
+    await page.goto("/incidents?kind=effect")
+    await page.get_by_role("grid").locator(".check").first.click()
+    await expect(page.get_by_role("toolbar")).to_be_visible()
+    await _inspect(page, look, "incidents-selected")
+    await page.get_by_role("toolbar").get_by_role("button").first.click()
+    await expect(page.locator(".many .results li")).to_have_count(3)
+    await _inspect(page, look, "incidents-retried")
+    await page.goto(f"/instances/{large.id}?view=diagram")
+    await expect(page.locator(".step-node").first).to_be_visible()
+    await _inspect(page, look, "instance-diagram")
+    await page.goto(f"/instances/{large.id}?view=list")
+    await page.locator(".path-list").get_by_role("button").first.click()
+    await expect(page.locator(".inspector h2")).to_be_visible()
+    await _inspect(page, look, "instance-step")
+    await page.goto(f"/instances/{stopped}?view=diagram")
+    await expect(page.locator(".step-node[data-standing=failed]")).to_be_visible()
+    await _inspect(page, look, "instance-incident")
+    await page.locator(".notice .actions button").nth(1).click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await _inspect(page, look, "instance-repair")
+    for screen, path in (("instances", "/instances"), ("documents", "/documents/invoice")):
+        await page.goto(path)
+        await expect(page.get_by_role("grid")).to_be_visible()
+        await _inspect(page, look, screen)
+    await page.goto("/health")
+    await expect(page.locator(".numbers")).to_be_visible()
+    await _inspect(page, look, "health")
 
 
 async def _inspect(page: Page, look: Look, screen: str) -> None:

@@ -252,6 +252,8 @@ READING: Final = {
         "entities count",
         "entities indexes",
         "instances count",
+        "instances path",
+        "instances step",
         "instances steps",
         "instances stuck",
     ),

@@ -229,6 +229,7 @@ READS = {
     *("approvals.count_inbox", "approvals.get", "approvals.inbox", "chains.get", "chains.list"),
     *("entities.audit", "entities.compare", "entities.decisions", "entities.get", "entities.list"),
     *("entities.versions", "instances.get", "instances.history", "instances.list", "operations.incidents"),
+    *("instances.path", "instances.step"),
     *("operations.list_incidents", "rules.get", "rules.list", "rules.list_evaluations", "secrets.list"),
     *("settings.read", "signing_secrets.list"),
     "dead_letters.list",

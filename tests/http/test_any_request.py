@@ -102,6 +102,7 @@ def _furnish(url: str) -> None:
         definition_id=[definition["id"] for definition in found],
         other_id=[definition["id"] for definition in found],
         step_id=[flows[1]["steps"][0]["step_id"]],
+        taken_id=[flow["steps"][0]["step_id"] for flow in flows],
         delegation_id=[delegation["id"]],
         key_id=[key["id"]],
         user_id=["dora"],

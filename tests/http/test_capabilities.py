@@ -59,6 +59,8 @@ instances | list | list_instances_of_org | instances list | instances.list
 instances | count | count_instances_of_org | instances count | instances.count
 instances | show | show_instance | instances show | instances.get
 instances | list steps | list_instance_steps | instances steps | instances.history
+instances | show a step | show_instance_step | instances step | instances.step
+instances | show its path | show_instance_path | instances path | instances.path
 instances | list approval requests | list_instance_approvals | instances show | instances.approvals
 instances | advance | advance_instance | instances advance | instances.advance
 instances | cancel | cancel_instance | instances cancel | instances.cancel

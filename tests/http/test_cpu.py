@@ -112,6 +112,7 @@ def _things(client: httpx.Client) -> dict[str, str]:
         "entity_type": "expense",
         "instance_id": survey["id"],
         "step_id": survey["steps"][0]["step_id"],
+        "taken_id": survey["steps"][0]["step_id"],
         "request_id": moved["instance"]["steps"][0]["request_id"],
         "definition_id": draft["id"],
         "token": token_of(UUID(SOMETHING), at=datetime.now(UTC)),

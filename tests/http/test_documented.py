@@ -119,6 +119,7 @@ IDS = (
     "request_id",
     "question_id",
     "step_id",
+    "taken_id",
     "definition_id",
     "other_id",
     "delegation_id",
@@ -279,6 +280,7 @@ async def ended(people, furnished) -> dict[str, str]:
         "entity_id": created["id"],
         "instance_id": moved["instance"]["id"],
         "request_id": moved["instance"]["steps"][0]["request_id"],
+        "taken_id": moved["instance"]["steps"][0]["step_id"],
     }
     async with people("fin") as client:
         path = f"/api/approvals/{found['request_id']}"
@@ -366,6 +368,7 @@ ELSEWHERE = {
     "run_verb",
     "start_flow",
     "show_instance",
+    "show_instance_path",
     "create_entity",
     "move_entity",
     "rebuild_instance",
@@ -419,7 +422,7 @@ async def test_what_is_waived_is_neither_asked_for_nor_waived_again(people):
     assert [problem(one, 409)["code"] for one in (again, waived)] == ["REQUIREMENT_STATUS"] * 2
 
 
-@pytest.mark.parametrize("name", ["start_flow", "show_instance", "rebuild_instance"])
+@pytest.mark.parametrize("name", ["start_flow", "show_instance", "show_instance_path", "rebuild_instance"])
 async def test_a_definition_that_somebody_touched_does_not_run(people, furnished, name, clock):
     async with people("alice") as client:
         found = (await client.post("/api/flows/pair/start", json={})).json()

@@ -28,6 +28,8 @@ DIGEST = (
 CASES = {
     "show_instance": ("alice", None, {}),
     "list_instance_steps": ("alice", None, {}),
+    "show_instance_step": ("alice", None, {}),
+    "show_instance_path": ("alice", None, {}),
     "list_instance_approvals": ("alice", None, {}),
     "compare_instance": ("adam", None, {}),
     "advance_instance": ("bob", {"event": "approved"}, {}),
@@ -269,6 +271,7 @@ async def settle_acme(people, furnished) -> dict[str, str]:
         "attachment_id": attachment_id,
         "instance_id": moved["instance"]["id"],
         "request_id": request_id,
+        "taken_id": moved["instance"]["steps"][0]["step_id"],
         "verb": "update",
         "name": "cancel",
         "a": "1",

@@ -21,7 +21,9 @@ from assent.bodies.instances import (
     FormBody,
     InboxCountsBody,
     InboxItemBody,
+    InstancePathBody,
     InstanceSummary,
+    StepDetailsBody,
     TimelineStep,
     VersionBody,
 )
@@ -172,6 +174,7 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
         "request_id": steps["sign"]["request_id"],
         "question_id": question.json()["id"],
         "step_id": steps["fill"]["step_id"],
+        "taken_id": steps["fill"]["step_id"],
         "asked_id": str(asked["id"]),
         "task_id": str(task["id"]),
         "definition_id": str(flow["id"]),
@@ -238,6 +241,8 @@ async def test_those_who_may_read_are_shown_it(hidden, furnished, kind):
     [
         ("/api/instances/{instance_id}", "nobody"),
         ("/api/instances/{instance_id}/steps", "nobody"),
+        ("/api/instances/{instance_id}/steps/{taken_id}", "nobody"),
+        ("/api/instances/{instance_id}/path", "nobody"),
         ("/api/instances/{instance_id}/events", "nobody"),
         ("/api/approvals/{request_id}", "nobody"),
         ("/api/forms/{step_id}", "nobody"),
@@ -536,6 +541,11 @@ def python_reads(acme, ids):
         "list_instances_of_org": (inst.list(), InstanceSummary.of),
         "show_instance": (inst.get(instance_id), Descriptor.of_details),
         "list_instance_steps": (inst.history(instance_id), TimelineStep.of),
+        "show_instance_step": (
+            inst.step(instance_id, UUID(ids["taken_id"])),
+            StepDetailsBody.of_step,
+        ),
+        "show_instance_path": (inst.path(instance_id), InstancePathBody.of),
         "show_approval": (
             asked.get(UUID(ids["request_id"]), with_answers=True),
             ApprovalToDecideBody.of_details,

@@ -82,7 +82,7 @@ BY_COMMAND = {
     *("instances start", "instances advance", "instances pause", "instances resume", "instances retry"),
     *("instances cancel", "instances skip", "instances show", "instances count"),
     *("instances edit", "instances force-fail", "instances cancel-token"),
-    *("instances stuck", "instances reenqueue"),
+    *("instances stuck", "instances reenqueue", "instances path", "instances step"),
     *("entities create", "entities show", "entities change", "entities act", "entities transition"),
     *("filters show", "filters save", "filters delete"),
     *(
@@ -364,6 +364,18 @@ async def test_an_instance_is_shown_with_the_bodies_of_its_parts(world: BothDoor
         # What the caller may answer is found for the one request that is read.
         assert {**approval, "answers": read["answers"], "refusal": read["refusal"]} == read
         assert approval["snapshot"]["number"] == INVOICE_DATA["number"]
+
+
+async def test_the_way_of_an_instance_and_its_steps_are_the_same(world: BothDoors) -> None:
+    started = await world.started()
+    path, desk = f"/api/instances/{started['id']}", world.desk
+    assert await desk.json("instances", "path", started["id"], user="alice") == await world.http(
+        "alice", "GET", f"{path}/path"
+    )
+    (waiting,) = started["steps"]
+    for user in ("alice", "olga"):
+        shown = await desk.json("instances", "step", started["id"], waiting["step_id"], user=user)
+        assert shown == await world.http(user, "GET", f"{path}/steps/{waiting['step_id']}")
 
 
 async def test_an_entity_is_the_same_after_every_command(world: BothDoors) -> None:

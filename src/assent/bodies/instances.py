@@ -9,11 +9,13 @@ from pydantic import Field
 
 from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data, Page, ResponseModel
+from assent.bodies.operations import WayOutBody
 from assent.bodies.problems import FieldProblem
 from assent.compiler.approvals import shown_in_inbox
 from assent.model.contract import Contract, EditWindow
 from assent.model.mutation import without_attachments
 from assent.people.inbox import Bucket, InboxKind
+from assent.runtime.paths import StepDetails
 from assent.runtime.readers import InstanceDetails, WaitingPlace
 from assent.runtime.views import StepItem
 from assent.store.rows import Row
@@ -200,6 +202,105 @@ class Descriptor(InstanceSummary):
             timeline=[TimelineStep.of(step) for step in details.timeline],
             effects=[EffectBody.of(effect) for effect in details.effects],
         )
+
+
+class PathNodeBody(ResponseModel):
+    """A node of a definition, and how often an instance was there."""
+
+    id: str
+    name: str = Field(examples=["review"])
+    kind: str = Field(examples=["approval"])
+    label: str | None
+    slot: str | None = Field(description="The slot that an org filled with it; null for all else.")
+    window: str = Field(description="The effect of an edit while it waits there.", examples=["amend_only"])
+    timeout_s: int | None = Field(description="How many seconds it waits at most.")
+    visits: int
+    last_step_id: UUID | None
+    last_status: str | None = Field(examples=["completed"])
+
+
+class PathEdgeBody(ResponseModel):
+    """An edge of a definition, and how often an instance took it."""
+
+    id: str
+    source: str
+    target: str
+    label: str = Field(description="The outcome that it answers.", examples=["approved"])
+    condition: str | None = Field(
+        description="Only for holders of `workflows:retry`, `definitions:read`, `definitions:edit` or "
+        "`definitions:publish`, like `guard`.",
+        examples=["entity.grand_total > 10000"],
+    )
+    guard: str | None = Field(description="The capability that its mover must hold.")
+    provenance: str = Field(description="`envelope`, `flow`, or a slot.", examples=["envelope"])
+    loop: bool = Field(description="Whether it leads back, or out of a slot by a rejection.")
+    taken: int
+
+
+class PathTokenBody(ResponseModel):
+    """A thread of execution, and where it is."""
+
+    id: str = Field(examples=["0.1"])
+    node_id: str
+    state: str = Field(examples=["resting"])
+    generation: int = Field(description="How often the way led back before it.")
+    step_id: UUID | None
+    since: datetime | None
+    wakes_at: datetime | None = Field(description="When a timer continues it.")
+    event_key: str | None = Field(description="The event that it waits for.")
+    attempt: int
+
+
+class InstancePathBody(ResponseModel):
+    """The graph that an instance lives by, and its way on it."""
+
+    instance_id: UUID
+    definition: str = Field(examples=["orders.approval"])
+    definition_version: int
+    start: str
+    nodes: list[PathNodeBody]
+    edges: list[PathEdgeBody]
+    tokens: list[PathTokenBody]
+    generation: int
+    more: bool = Field(description="Whether there are older steps, which `visits` and `taken` do not count.")
+    ways_out: list[WayOutBody] = Field(
+        description="The commands by which the caller can help it, where an error paused it."
+    )
+
+
+class StepDetailsBody(TimelineStep):
+    """A step with what it was given, how its way was chosen, and what it gave."""
+
+    token_id: str = Field(examples=["0.1"])
+    generation: int
+    entity_version: int
+    run_as: str = Field(examples=["actor"])
+    duration_ms: int | None
+    wakes_at: datetime | None
+    event_key: str | None
+    edges: list[str] = Field(description="The edges that it left by.")
+    shown: bool = Field(
+        description="Whether the caller sees `input`, `evaluations`, `expressions` and `output`: "
+        "holders of `workflows:retry` do."
+    )
+    input: Any
+    evaluations: list[dict[str, Any]] = Field(
+        description="Of guards and conditions: text, variables and result."
+    )
+    expressions: dict[str, Any] = Field(
+        description="Of what it was given: text, variables and result of each."
+    )
+    output: Data
+    effects: list[EffectBody] = Field(description="What it sent, each with its attempts.")
+
+    @classmethod
+    def of_step(cls, details: StepDetails) -> "StepDetailsBody":
+        """Return the body of a step."""
+        own = {
+            name: getattr(details, name) for name in StepDetails.__slots__ if name not in ("step", "effects")
+        }
+        effects = [EffectBody.of(effect) for effect in details.effects]
+        return cls(**TimelineStep.of(details.step).model_dump(), **own, effects=effects)
 
 
 class GroupBody(ResponseModel):

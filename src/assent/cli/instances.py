@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assent.bodies.body import Page
-    from assent.bodies.instances import InstanceBody, InstanceCountBody
+    from assent.bodies.instances import InstanceBody, InstanceCountBody, InstancePathBody, StepDetailsBody
     from assent.bodies.operations import EnqueuedBody, StuckBody
     from assent.cli.instance_work import InstancePageBody
     from assent.runtime import InstanceView
@@ -213,6 +213,77 @@ def steps(
 
     page = act(who, ask, work)
     print_items(page, json=who.json, show=timeline, none="There is no further step.")
+
+
+@app.command()
+@by_member
+def path(who: ActorOptions, instance: InstanceArgument) -> None:
+    """Show the way of an instance on its graph: each step, how often it was there, and what leads on from it."""
+    from assent.cli.output import print_body, print_table, table
+
+    async def work(session: ActorSession) -> "InstancePathBody":
+        from assent.bodies.instances import InstancePathBody
+
+        async with session.reading() as connection:
+            instance_id = await find_instance_meant(session, connection, instance)
+        return InstancePathBody.of(await session.commands.instances.path(instance_id))
+
+    def show(found: Any) -> "Table":
+        here = {token.node_id: token.state for token in found.tokens}
+        ways = {node.id: [edge for edge in found.edges if edge.source == node.id] for node in found.nodes}
+        names = {node.id: node.label or node.name for node in found.nodes}
+        rows = (
+            [
+                *(names[node.id], node.kind, node.slot or "", str(node.visits), here.get(node.id, "")),
+                "\n".join(f"{edge.label} → {names[edge.target]} ({edge.taken})" for edge in ways[node.id]),
+            ]
+            for node in found.nodes
+        )
+        return table(["step", "kind", "slot", "visits", "now", "ways on"], rows)
+
+    def ask(server: Server) -> Any:
+        return server.ask(get("instances", server.instance(instance), "path"))
+
+    found = act(who, ask, work)
+    if who.json:
+        print_body(found)
+    else:
+        print_table(show(found))
+
+
+@app.command()
+@by_member
+def step(
+    who: ActorOptions,
+    instance: InstanceArgument,
+    step_id: Annotated[UUID, typer.Argument(help="The id of the step.")],
+) -> None:
+    """Show a step: how its way was chosen and what it sent. What it was given and gave takes `workflows:retry`."""
+    from assent.cli.output import print_body, print_table, table
+
+    async def work(session: ActorSession) -> "StepDetailsBody":
+        from assent.bodies.instances import StepDetailsBody
+
+        async with session.reading() as connection:
+            instance_id = await find_instance_meant(session, connection, instance)
+        return StepDetailsBody.of_step(await session.commands.instances.step(instance_id, step_id))
+
+    def ask(server: Server) -> Any:
+        return server.ask(get("instances", server.instance(instance), "steps", step_id))
+
+    found = act(who, ask, work)
+    if who.json:
+        print_body(found)
+        return
+    ways = [
+        [str(one.get("edge", "")), str(one.get("expression") or one.get("guard")), str(one.get("result"))]
+        for one in map(dict, found.evaluations)
+    ]
+    typer.echo(f"{found.step} ({found.kind}): {found.outcome or found.status}")
+    if ways:
+        print_table(table(["edge", "condition", "result"], ways))
+    for effect in found.effects:
+        typer.echo(f"{effect.type} to {effect.destination}: {effect.status}")
 
 
 StillOption = Annotated[

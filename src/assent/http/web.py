@@ -20,7 +20,7 @@ from assent.http.openapi import root_path
 
 FOLDER: Final = Path(assent.__file__).parent / "web"
 PAGE: Final = "index.html"
-ADDRESSES: Final = ("", "sign-in", "inbox", "documents")
+ADDRESSES: Final = ("", "sign-in", "inbox", "documents", "instances", "incidents", "health")
 """The first part of every address that the page shows."""
 LINKED: Final = {
     "approvals/{item:uuid}": "inbox/{item}",

@@ -53,13 +53,16 @@ from assent.runtime.batch import NewInstance
 from assent.runtime.commands import KEY_REUSED, check_data, view_of_execution
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.event_inputs import ON_START
+from assent.runtime.paths import InstancePath, StepDetails, find_step, may_see_inside, read_path
 from assent.runtime.readers import (
     InstanceDetails,
     describe,
     find_readable_entity,
+    look_at_run,
     may_read_instance,
     may_read_type,
     names_of_nodes,
+    node_names_of,
     read_instance_row,
     reader_of,
 )
@@ -104,6 +107,38 @@ class InstanceCommands:
                 with_answers=actor.can("workflows:retry"),
             )
             return InstanceDetails.of(row, found, effects)
+
+        return await scope.read(query)
+
+    async def path(self, instance_id: UUID) -> InstancePath:
+        """Return the graph that an instance lives by, and its way on it; raise `Refused` if it is not readable."""
+        scope, actor = self.scope, self.scope.actor_or_system
+
+        async def query(connection: Connection) -> InstancePath:
+            row = await read_instance_row(scope, connection, instance_id)
+            run = await look_at_run(scope.core, connection, scope.org_id, instance_id, actor)
+            if run is None:
+                raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
+            return await read_path(connection, row, run, actor)
+
+        return await scope.read(query)
+
+    async def step(self, instance_id: UUID, taken_id: UUID) -> StepDetails:
+        """Return a step of an instance that the actor may read; what it was given and gave takes `workflows:retry`."""
+        scope, actor = self.scope, self.scope.actor_or_system
+
+        async def query(connection: Connection) -> StepDetails:
+            row = await read_instance_row(scope, connection, instance_id)
+            step = await find_step(connection, scope.org_id, instance_id, taken_id)
+            if step is None:
+                raise Refused(Rejection("NOT_FOUND", f"no step {taken_id}", ("taken_id",)))
+            names = await node_names_of(connection, scope.core.definitions, row)
+            shown = may_see_inside(actor)
+            effects = await effects_of_instance(
+                connection, scope.org_id, instance_id, names, with_answers=shown
+            )
+            own = [effect for effect in effects if effect.step_id == taken_id]
+            return StepDetails.of(step, names.get(step["node_id"]), own, shown=shown)
 
         return await scope.read(query)
 

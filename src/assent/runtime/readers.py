@@ -239,6 +239,16 @@ class Description:
     node_names: Mapping[str, str]
 
 
+async def look_at_run(
+    core: Core, connection: Connection, org_id: str, instance_id: UUID, actor: Actor
+) -> Run | None:
+    """Return the run of an instance, to read; nothing when there is no such instance."""
+    now = core.database.clock.now()
+    work = BatchItem(org_id, instance_id, [Advance(new_id(now), actor)])
+    job = await core.advancing.loader.look(connection, work, now)
+    return job.run if job is not None else None
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceDetails:
     """An instance with what its reader can do about it, and its newest steps."""
@@ -274,12 +284,10 @@ async def describe(
     core: Core, connection: Connection, org_id: str, instance_id: UUID, actor: Actor
 ) -> Description | None:
     """Nothing when there is no such instance."""
-    now = core.database.clock.now()
-    work = BatchItem(org_id, instance_id, [Advance(new_id(now), actor)])
-    job = await core.advancing.loader.look(connection, work, now)
-    if job is None:
+    run = await look_at_run(core, connection, org_id, instance_id, actor)
+    if run is None:
         return None
-    run, plan = job.run, job.run.plan
+    plan = run.plan
     view = view_of(plan, run.instance, run.world.asked)
     steps = await list_steps(connection, org_id, instance_id, None, TIMELINE_STEPS_MAX)
     return Description(
@@ -324,3 +332,12 @@ async def names_of_nodes(
     return {
         row["id"]: [names[pin_of(row)].get(node, node) for node in row["current_nodes"]] for row in instances
     }
+
+
+async def node_names_of(connection: Connection, definitions: Definitions, instance: Row) -> Mapping[str, str]:
+    """Node → its name in the definition of an instance; nothing, where that cannot be loaded."""
+    pin = pin_of(instance)
+    found = (await definitions.by_id(connection, [pin])).get(pin)
+    if not isinstance(found, Definition):
+        return {}
+    return {node.id: node.name for node in found.workflow.nodes.values()}

@@ -483,6 +483,24 @@ SELECT s.id, s.created_at, s.node_id, s.node_type, s.token_id, s.entity_version,
    AND ($3::timestamptz IS NULL OR (s.created_at, s.id) < ($3, $4::uuid))
  ORDER BY s.created_at DESC, s.id DESC LIMIT $5;
 
+-- name: list_path
+-- The newest steps of an instance, each with the edges that it left by.
+SELECT s.id, s.node_id, s.status, s.resume_at, s.waiting_for_event_key,
+       assent.whole_output(s.output_json, e.evidence) -> 'chosen_edge_ids' AS edges
+  FROM assent.workflow_step_executions s
+  LEFT JOIN assent.step_evidence e ON e.org_id = s.org_id AND e.step_created_at = s.created_at AND e.step_id = s.id
+ WHERE s.org_id = $1 AND s.instance_id = $2
+ ORDER BY s.created_at DESC, s.id DESC LIMIT $3;
+
+-- name: find_step
+-- One step of an instance, with the evidence that compaction took out.
+SELECT s.id, s.created_at, s.node_id, s.node_type, s.token_id, s.entity_version, s.status, s.run_as, s.completed_at,
+       s.duration_ms, s.input_json, assent.whole_output(s.output_json, e.evidence) AS output_json, s.error, s.actor_user_id,
+       s.resume_at, s.waiting_for_event_key
+  FROM assent.workflow_step_executions s
+  LEFT JOIN assent.step_evidence e ON e.org_id = s.org_id AND e.step_created_at = s.created_at AND e.step_id = s.id
+ WHERE s.org_id = $1 AND s.instance_id = $2 AND s.id = $3;
+
 -- name: find_instances_between
 -- The instances of an org whose id lies in a range, a few at most.
 SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4;

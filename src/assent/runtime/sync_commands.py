@@ -195,6 +195,8 @@ class SyncInstanceCommands(SyncCommands):
     """Commands to the instances of an org, and what the actor may read of them; without one, the system reads."""
 
     get = blocking(InstanceCommands.get)
+    path = blocking(InstanceCommands.path)
+    step = blocking(InstanceCommands.step)
     approvals = blocking(InstanceCommands.approvals)
     list = blocking(InstanceCommands.list)
     count = blocking(InstanceCommands.count)

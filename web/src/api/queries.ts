@@ -18,7 +18,7 @@ export interface InboxFilter {
 
 const PAGE = 50;
 /** How often what is shown is read again, besides when a stream tells of a change; more often while the server is away. */
-const again =
+export const again =
   (interval: number) =>
   (query: { state: { status: string } }): number =>
     query.state.status === "error" ? 2_000 : interval;

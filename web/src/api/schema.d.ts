@@ -1092,6 +1092,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/instances/{instance_id}/path": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_instance_path"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/instances/{instance_id}/pause": {
         parameters: {
             query?: never;
@@ -1148,6 +1164,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["list_instance_steps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/instances/{instance_id}/steps/{taken_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_instance_step"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3575,6 +3607,19 @@ export interface components {
             count: number;
             more: boolean;
         };
+        InstancePathBody: {
+            definition: string;
+            definition_version: number;
+            edges: components["schemas"]["PathEdgeBody"][];
+            generation: number;
+            /** Format: uuid */
+            instance_id: string;
+            more: boolean;
+            nodes: components["schemas"]["PathNodeBody"][];
+            start: string;
+            tokens: components["schemas"]["PathTokenBody"][];
+            ways_out: components["schemas"]["WayOutBody"][];
+        };
         InstanceSummary: {
             completed_at?: string | null;
             current_nodes: string[];
@@ -4071,6 +4116,40 @@ export interface components {
         PartitionBody: {
             partition_id: string;
         };
+        PathEdgeBody: {
+            condition: string | null;
+            guard: string | null;
+            id: string;
+            label: string;
+            loop: boolean;
+            provenance: string;
+            source: string;
+            taken: number;
+            target: string;
+        };
+        PathNodeBody: {
+            id: string;
+            kind: string;
+            label: string | null;
+            last_status: string | null;
+            last_step_id: string | null;
+            name: string;
+            slot: string | null;
+            timeout_s: number | null;
+            visits: number;
+            window: string;
+        };
+        PathTokenBody: {
+            attempt: number;
+            event_key: string | null;
+            generation: number;
+            id: string;
+            node_id: string;
+            since: string | null;
+            state: string;
+            step_id: string | null;
+            wakes_at: string | null;
+        };
         PlacedProblem: {
             code: string;
             column?: number | null;
@@ -4492,6 +4571,43 @@ export interface components {
             request_id?: string | null;
             since?: string | null;
             step_id?: string | null;
+        };
+        StepDetailsBody: {
+            actor?: string | null;
+            /** Format: date-time */
+            at: string;
+            duration_ms: number | null;
+            edges: string[];
+            effects: components["schemas"]["EffectBody"][];
+            entity_version: number;
+            error?: string | null;
+            evaluations: {
+                [key: string]: unknown;
+            }[];
+            event_key: string | null;
+            expressions: {
+                [key: string]: unknown;
+            };
+            finished_at?: string | null;
+            finished_by?: string | null;
+            generation: number;
+            /** Format: uuid */
+            id: string;
+            input: unknown;
+            kind: string;
+            node_id: string;
+            on_behalf_of: string[] | null;
+            outcome?: string | null;
+            output: {
+                [key: string]: unknown;
+            };
+            reason?: string | null;
+            run_as: string;
+            shown: boolean;
+            status: string;
+            step: string;
+            token_id: string;
+            wakes_at: string | null;
         };
         StuckBody: {
             current_nodes: string[];
@@ -7013,6 +7129,27 @@ export interface operations {
             };
         };
     };
+    show_instance_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                instance_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstancePathBody"];
+                };
+            };
+        };
+    };
     pause_instance: {
         parameters: {
             query?: never;
@@ -7131,6 +7268,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_TimelineStep_"];
+                };
+            };
+        };
+    };
+    show_instance_step: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                instance_id: string;
+                taken_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepDetailsBody"];
                 };
             };
         };

@@ -1,7 +1,7 @@
 /** What is around every page of a member: the name, the way to the inbox, the menu, and what is said aloud. */
 import { useIsFetching, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
-import { Inbox } from "lucide-react";
+import { Link, Outlet, useLocation, useNavigate, useRouter } from "@tanstack/react-router";
+import { Activity, FileText, Inbox, TriangleAlert, Workflow } from "lucide-react";
 import { createContext, useCallback, useContext, useEffect, useState } from "react";
 import { I18nProvider, RouterProvider } from "react-aria-components";
 import { useTranslation } from "react-i18next";
@@ -10,9 +10,18 @@ import { countsQuery, sessionQuery } from "../api/queries";
 import { useLiveInbox } from "../api/live";
 import { Unreachable } from "../api/client";
 import { followMember } from "../words/words";
+import { may, PAGES } from "../parts/rights";
 import { KeyHelp } from "./KeyHelp";
 import { MemberMenu } from "./MemberMenu";
 import { useRenewal } from "./session";
+
+/** The pages besides the inbox, in their order. */
+const OTHERS = [
+  { name: "documents", Icon: FileText },
+  { name: "instances", Icon: Workflow },
+  { name: "incidents", Icon: TriangleAlert },
+  { name: "health", Icon: Activity },
+] as const;
 
 const Saying = createContext<(text: string) => void>(() => undefined);
 
@@ -56,6 +65,12 @@ export function Shell() {
     return unsubscribe;
   }, [client]);
 
+  const address = useLocation({ select: ({ pathname }) => pathname });
+  useEffect(() => {
+    // On a phone the ways scroll: the present one is seen.
+    document.querySelector(".top .tab[data-active]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
+  }, [address, session]);
+
   const waiting = counts ? counts.mine.open + counts.roles.open + counts.delegated.open : 0;
   if (!session) return null;
   return (
@@ -76,6 +91,12 @@ export function Shell() {
                 {t("nav.inbox")}
                 {waiting > 0 && <span className="count">{waiting}</span>}
               </Link>
+              {OTHERS.filter(({ name }) => may(session, PAGES[name])).map(({ name, Icon }) => (
+                <Link key={name} to={`/${name}`} className="tab" activeProps={{ "data-active": true }}>
+                  <Icon aria-hidden size={16} />
+                  {t(`nav.${name}`)}
+                </Link>
+              ))}
             </nav>
             <MemberMenu session={session} onKeys={() => setHelps(true)} />
           </header>

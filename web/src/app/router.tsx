@@ -10,6 +10,7 @@ import {
 } from "@tanstack/react-router";
 
 import { base } from "../api/client";
+import { KINDS, pathQuery, STATUSES, type DocumentFilter, type IncidentFilter, type InstanceFilter } from "../api/operations";
 import { approvalQuery, entityQuery, sessionQuery, type InboxFilter } from "../api/queries";
 import { Choose } from "../screens/Choose";
 import { InboxPage } from "../screens/InboxPage";
@@ -85,9 +86,74 @@ const document = createRoute({
   component: lazyRouteComponent(() => import("../screens/DocumentPage"), "DocumentPage"),
 });
 
+const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+
+const instances = createRoute({
+  getParentRoute: () => member,
+  path: "instances",
+  validateSearch: ({ status, workflow, subject }): InstanceFilter => ({
+    status: STATUSES.find((each) => each === status),
+    workflow: text(workflow),
+    subject: text(subject),
+  }),
+  component: lazyRouteComponent(() => import("../screens/InstancesPage"), "InstancesPage"),
+});
+
+const VIEWS = ["diagram", "list", "variables"] as const;
+
+const instance = createRoute({
+  getParentRoute: () => member,
+  path: "instances/$instanceId",
+  validateSearch: (search): { step?: string; view?: (typeof VIEWS)[number] } => ({
+    step: text(search.step),
+    view: VIEWS.find((each) => each === search.view),
+  }),
+  loader: ({ context, params }) => void context.client.prefetchQuery(pathQuery(params.instanceId)),
+  component: lazyRouteComponent(() => import("../screens/InstancePage"), "InstancePage"),
+});
+
+const incidents = createRoute({
+  getParentRoute: () => member,
+  path: "incidents",
+  validateSearch: ({ kind, code, definition, node }): IncidentFilter => {
+    const found = { kind: KINDS.find((each) => each === kind), code: text(code), definition: text(definition), node: text(node) };
+    return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+  },
+  component: lazyRouteComponent(() => import("../screens/IncidentsPage"), "IncidentsPage"),
+});
+
+const documentFilter = ({ q, state, where }: Record<string, unknown>): DocumentFilter => ({
+  q: text(q),
+  state: text(state),
+  where: text(where),
+});
+const documentsPage = lazyRouteComponent(() => import("../screens/DocumentsPage"), "DocumentsPage");
+
+const documents = createRoute({
+  getParentRoute: () => member,
+  path: "documents",
+  validateSearch: documentFilter,
+  component: documentsPage,
+});
+
+const documentsOfType = createRoute({
+  getParentRoute: () => member,
+  path: "documents/$entityType",
+  validateSearch: documentFilter,
+  component: documentsPage,
+});
+
+const health = createRoute({
+  getParentRoute: () => member,
+  path: "health",
+  component: lazyRouteComponent(() => import("../screens/HealthPage"), "HealthPage"),
+});
+
+const operating = [documents, documentsOfType, instances, instance, incidents, health];
+
 export function routerWith(client: QueryClient) {
   return createRouter({
-    routeTree: root.addChildren([signIn, member.addChildren([home, inbox.addChildren([choose, request]), document])]),
+    routeTree: root.addChildren([signIn, member.addChildren([home, inbox.addChildren([choose, request]), document, ...operating])]),
     basepath: base || "/",
     context: { client },
     defaultPreload: "intent",

@@ -1,7 +1,7 @@
 /** A document: where it stands, what the reader can do, its versions, who approved what exactly, and who did what. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { ShieldAlert, ShieldCheck } from "lucide-react";
+import { ShieldAlert, ShieldCheck, Workflow } from "lucide-react";
 import { useEffect, useState, type ReactNode } from "react";
 import { Button, Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { useTranslation } from "react-i18next";
@@ -42,7 +42,7 @@ export function DocumentPage() {
 
 const TABS = ["fields", "versions", "approvals", "audit"] as const;
 
-function titleOf(entity: Entity, contract: Contract): string {
+export function titleOf(entity: Entity, contract: Contract): string {
   const found = contract.title ? entity.data[contract.title] : undefined;
   return typeof found === "string" || typeof found === "number" ? String(found) : entity.id.slice(-8);
 }
@@ -190,6 +190,12 @@ function Standing({ entity, contract }: { entity: Entity; contract: Contract }) 
             ))}
           </ul>
         </section>
+      )}
+      {instanceId !== "" && (
+        <Link to="/instances/$instanceId" params={{ instanceId }} className="button">
+          <Workflow aria-hidden size={16} />
+          {t("document.workflow")}
+        </Link>
       )}
       <section>
         <h2>{t("document.now")}</h2>

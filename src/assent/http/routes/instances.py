@@ -13,7 +13,9 @@ from assent.bodies.instances import (
     Descriptor,
     InstanceBody,
     InstanceCountBody,
+    InstancePathBody,
     InstanceSummary,
+    StepDetailsBody,
     TimelineStep,
 )
 from assent.http.context import Transaction
@@ -177,6 +179,28 @@ async def list_instance_steps(
     """Each with its actor and its outcome; the descriptor has only the newest of them."""
     page = await tx.reads.instances.history(instance_id, cursor=cursor, limit=limit)
     return reply_with_page(page, TimelineStep.of)
+
+
+@router.query(
+    "/api/instances/{instance_id}/steps/{taken_id}",
+    scope="workflows:read",
+    errors=(404,),
+    summary="See a step of an instance",
+)
+async def show_instance_step(tx: Transaction, instance_id: UUID, taken_id: UUID) -> StepDetailsBody:
+    """How its way was chosen, and what it sent; what it was given and gave is for holders of `workflows:retry`."""
+    return StepDetailsBody.of_step(await tx.reads.instances.step(instance_id, taken_id))
+
+
+@router.query(
+    "/api/instances/{instance_id}/path",
+    scope="workflows:read",
+    errors=(404, 409),
+    summary="See the way of an instance on its graph",
+)
+async def show_instance_path(tx: Transaction, instance_id: UUID) -> InstancePathBody:
+    """The nodes and edges of its definition, how often it took each of them, and where its tokens are."""
+    return InstancePathBody.of(await tx.reads.instances.path(instance_id))
 
 
 @router.query(
