@@ -34,5 +34,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 1000,
     emptyOutDir: true,
+    rollupOptions: { input: ["index.html", "uploads.html"] },
   },
 });

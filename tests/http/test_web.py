@@ -36,6 +36,16 @@ async def test_every_address_shows_the_page_and_lets_nothing_else_in(path):
     assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=", page.text)
 
 
+async def test_a_browser_that_opens_an_upload_link_gets_a_page_of_its_own():
+    """The page itself is the same for every link; what it may load has nothing of a session."""
+    async with browser() as client:
+        page = await client.get("/uploads/none")
+    assert (page.status_code, page.headers["referrer-policy"]) == (200, "no-referrer")
+    assert "img-src 'self' blob: data:" in page.headers["content-security-policy"]
+    assert (page.headers["cache-control"], page.headers["vary"]) == ("no-store", "accept")
+    assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=", page.text)
+
+
 async def test_files_are_kept_for_good_and_come_packed():
     async with browser() as client:
         named = addresses((await client.get("/inbox")).text)
