@@ -77,7 +77,7 @@ class Intake:
     async def hand_in(
         self, instance_id: UUID, *doc_types: str, content: bytes = PNG, name: str = "scan.png"
     ) -> None:
-        """Hand in by a link what an instance asks for, and wait until the worker has taken it in."""
+        """Hand in by a link what an instance asks for, and wait until a reviewer is to look at it."""
         async with httpx.AsyncClient(base_url=self.company.address) as client:
             link = await self.link(instance_id)
             for doc_type in doc_types:
@@ -88,7 +88,7 @@ class Intake:
         page = await self.by("lead").requirements.list(instance_id=instance_id)
         (subject,) = {one.subject for one in page.items}
         async with asyncio.timeout(20):
-            while not {(await self.statuses(subject))[one] for one in doc_types} <= {"received", "in_qa"}:  # noqa: ASYNC110 - the worker does it
+            while not {(await self.statuses(subject))[one] for one in doc_types} <= {"in_qa"}:  # noqa: ASYNC110 - the worker does it
                 await asyncio.sleep(0.05)
 
     async def reject(self, doc_type: str, code: str, subject: str = "client-17") -> None:

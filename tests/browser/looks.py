@@ -43,6 +43,7 @@ async def inspect(page: Page, look: Look, screen: str) -> None:
         await page.wait_for_timeout(150)  # for the picture only
         await page.screenshot(path=Path(SCREENSHOTS) / f"{screen}-{look.name}.png")
     if look.checked:
-        assert await violations(page) == [], f"{screen} {look.name}"
+        found = await violations(page)
+        assert not found, f"{screen} {look.name}: {found}"
     wide, seen = await page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide <= seen, f"{screen} {look.name} is {wide} wide, and {seen} are seen"

@@ -21,7 +21,9 @@ def addresses(page: str) -> list[str]:
     return re.findall(r'''(?:src|href)="(\./[^"]+)"''', page)
 
 
-@pytest.mark.parametrize("path", ["/", "/inbox", "/inbox/7", "/documents/invoice/7", "/sign-in"])
+@pytest.mark.parametrize(
+    "path", ["/", "/inbox", "/inbox/7", "/documents/invoice/7", "/clients/review/7", "/sign-in"]
+)
 async def test_every_address_shows_the_page_and_lets_nothing_else_in(path):
     async with browser() as client:
         page = await client.get(path)

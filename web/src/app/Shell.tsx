@@ -1,12 +1,13 @@
 /** What is around every page of a member: the name, the way to the inbox, the menu, and what is said aloud. */
 import { useIsFetching, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
-import { Inbox } from "lucide-react";
+import { FolderCheck, Inbox } from "lucide-react";
 import { createContext, useCallback, useContext, useEffect, useState } from "react";
 import { I18nProvider, RouterProvider } from "react-aria-components";
 import { useTranslation } from "react-i18next";
 
 import { countsQuery, sessionQuery } from "../api/queries";
+import { can } from "../api/clientQueries";
 import { useLiveInbox } from "../api/live";
 import { Unreachable } from "../api/client";
 import { followMember } from "../words/words";
@@ -76,6 +77,12 @@ export function Shell() {
                 {t("nav.inbox")}
                 {waiting > 0 && <span className="count">{waiting}</span>}
               </Link>
+              {can(session, "documents:read") && (
+                <Link to="/clients" className="tab" activeProps={{ "data-active": true }}>
+                  <FolderCheck aria-hidden size={16} />
+                  {t("nav.clients")}
+                </Link>
+              )}
             </nav>
             <MemberMenu session={session} onKeys={() => setHelps(true)} />
           </header>

@@ -10,6 +10,7 @@ import {
 } from "@tanstack/react-router";
 
 import { base } from "../api/client";
+import type { BoardFilter } from "../api/clientQueries";
 import { approvalQuery, entityQuery, sessionQuery, type InboxFilter } from "../api/queries";
 import { Choose } from "../screens/Choose";
 import { InboxPage } from "../screens/InboxPage";
@@ -78,6 +79,12 @@ const request = createRoute({
   component: RequestPage,
 });
 
+const form = createRoute({
+  getParentRoute: () => inbox,
+  path: "forms/$stepId",
+  component: lazyRouteComponent(() => import("../screens/FormPage"), "FormPage"),
+});
+
 const document = createRoute({
   getParentRoute: () => member,
   path: "documents/$entityType/$entityId",
@@ -85,9 +92,32 @@ const document = createRoute({
   component: lazyRouteComponent(() => import("../screens/DocumentPage"), "DocumentPage"),
 });
 
+const STATUSES = ["missing", "requested", "received", "in_qa", "verified", "rejected", "expired", "waived"] as const;
+
+function boardFilterFrom(search: Record<string, unknown>): BoardFilter {
+  const status = STATUSES.find((each) => each === search.status);
+  const subject = typeof search.subject === "string" || typeof search.subject === "number" ? String(search.subject) : "";
+  return { ...(status && { status }), ...(subject && { subject }), ...(search.overdue === true && { overdue: true }) };
+}
+
+const clients = createRoute({
+  getParentRoute: () => member,
+  path: "clients",
+  validateSearch: boardFilterFrom,
+  component: lazyRouteComponent(() => import("../screens/ClientsPage"), "ClientsPage"),
+});
+
+const review = createRoute({
+  getParentRoute: () => member,
+  path: "clients/review",
+  component: lazyRouteComponent(() => import("../screens/ReviewPage"), "ReviewPage"),
+});
+
+const reviewed = createRoute({ getParentRoute: () => review, path: "$documentId" });
+
 export function routerWith(client: QueryClient) {
   return createRouter({
-    routeTree: root.addChildren([signIn, member.addChildren([home, inbox.addChildren([choose, request]), document])]),
+    routeTree: root.addChildren([signIn, member.addChildren([home, inbox.addChildren([choose, request, form]), document, clients, review.addChildren([reviewed])])]),
     basepath: base || "/",
     context: { client },
     defaultPreload: "intent",
