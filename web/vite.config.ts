@@ -34,5 +34,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 2000, // the layout of diagrams, which only they load
     emptyOutDir: true,
+    rollupOptions: { input: ["index.html", "uploads.html"] },
   },
 });

@@ -1,53 +1,25 @@
 """Every screen on a laptop, a phone and at 200 %, light and dark, in two languages; what it loads, and how fast."""
 
 import json
-import os
 import re
 import statistics
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tests.browser.client import TYPES, WEB, types
 from tests.browser.company import Company
-from tests.browser.seat import LAPTOP, PHONE, Desktop, violations
+from tests.browser.looks import LONG, LOOKS, Look, inspect
+from tests.browser.seat import Desktop
 from tests.browser.test_operators import dead_effects, stopped_order
 from tests.world import edit_invoice, request_id
 
 pytestmark = pytest.mark.long
 
-SCREENSHOTS: Final = os.environ.get("ASSENT_SCREENSHOTS")
-"""A folder in which the screens are kept, to look at them."""
 SCRIPT_BYTES_MAX: Final = 250_000
 INTERACTIVE_S_MAX: Final = 1.0
 """The best of ten: what else the machine of a test has to do only adds to it."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a reader looks at a screen."""
-
-    name: str
-    options: dict[str, Any]
-    checked: bool = True
-    """Whether axe looks too: colours and structure are the same on every width."""
-
-
-LOOKS: Final = (
-    Look("laptop-light", {"viewport": LAPTOP, "color_scheme": "light"}),
-    Look("laptop-dark-de", {"viewport": LAPTOP, "color_scheme": "dark", "locale": "de-DE"}),
-    Look(
-        "phone-light-de", {"viewport": PHONE, "color_scheme": "light", "locale": "de-DE", "is_mobile": True}
-    ),
-    Look("phone-dark", {"viewport": PHONE, "color_scheme": "dark", "is_mobile": True}, checked=False),
-    Look("zoomed", {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2}, checked=False),
-)
-"""640 points are the laptop of 1280 points at 200 %."""
-
-LONG: Final = "Donaudampfschifffahrtsgesellschaftskapitänsmützenlieferant mit Außenstelle"
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
@@ -64,39 +36,39 @@ async def test_every_screen_is_accessible_and_fits(desktop: Desktop, company: Co
 
     page = await desktop.open("fay", **look.options)
     await expect(page.get_by_role("option").first).to_be_visible()
-    await _inspect(page, look, "inbox")
+    await inspect(page, look, "inbox")
     await page.goto(request)
     await expect(page.get_by_text("4711")).to_be_visible()
-    await _inspect(page, look, "request")
+    await inspect(page, look, "request")
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_be_visible()
-    await _inspect(page, look, "keys")
+    await inspect(page, look, "keys")
     await page.keyboard.press("Escape")
     await page.goto(document)
     for number, tab in enumerate(("content", "versions", "approvals", "audit")):
         await page.get_by_role("tab").nth(number).click()
         await expect(page.get_by_role("tabpanel")).not_to_contain_text("…", timeout=5_000)
-        await _inspect(page, look, f"document-{tab}")
+        await inspect(page, look, f"document-{tab}")
     await page.get_by_role("button", name=re.compile("^fay")).click()
     await expect(page.get_by_role("menu")).to_be_visible()
-    await _inspect(page, look, "menu")
+    await inspect(page, look, "menu")
     await page.keyboard.press("Escape")
     desktop.expected = ("404",)
     await page.goto("/no/such/page")
     await expect(page.get_by_role("alert")).to_be_visible()
-    await _inspect(page, look, "not-found")
+    await inspect(page, look, "not-found")
     await page.goto(request)
     await expect(page.locator(".button[data-tone=main]")).to_be_enabled()
     await edit_invoice(company.runtime, view.entity_id, grand_total=71_000)
     await expect(page.get_by_role("alert")).to_be_visible()
-    await _inspect(page, look, "changed")
+    await inspect(page, look, "changed")
     signing_in = await (await desktop.context(**look.options)).new_page()
     await signing_in.goto("/")
     await expect(signing_in.get_by_role("textbox")).to_be_visible()
-    await _inspect(signing_in, look, "sign-in")
+    await inspect(signing_in, look, "sign-in")
     empty = await desktop.open("max", **look.options)
     await expect(empty.locator(".state h2").first).to_be_visible()
-    await _inspect(empty, look, "empty")
+    await inspect(empty, look, "empty")
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
@@ -105,51 +77,40 @@ async def test_every_screen_of_operators_is_accessible_and_fits(
 ) -> None:
     page = await desktop.open("olga", "/incidents", **look.options)
     await expect(page.locator(".state h2")).to_be_visible()
-    await _inspect(page, look, "incidents-none")
+    await inspect(page, look, "incidents-none")
     stopped = await stopped_order(company)
     large = await company.large_invoice("INV-2026-0001-" + "9" * 20, vendor_id=LONG)
     await dead_effects(company, 3)
     await page.goto("/incidents")
     await expect(page.get_by_role("option").first).to_be_visible()
-    await _inspect(page, look, "incidents")
+    await inspect(page, look, "incidents")
     await page.goto("/incidents?kind=effect")
     await page.get_by_role("grid").locator(".check").first.click()
     await expect(page.get_by_role("toolbar")).to_be_visible()
-    await _inspect(page, look, "incidents-selected")
+    await inspect(page, look, "incidents-selected")
     await page.get_by_role("toolbar").get_by_role("button").first.click()
     await expect(page.locator(".many .results li")).to_have_count(3)
-    await _inspect(page, look, "incidents-retried")
+    await inspect(page, look, "incidents-retried")
     await page.goto(f"/instances/{large.id}?view=diagram")
     await expect(page.locator(".step-node").first).to_be_visible()
-    await _inspect(page, look, "instance-diagram")
+    await inspect(page, look, "instance-diagram")
     await page.goto(f"/instances/{large.id}?view=list")
     await page.locator(".path-list").get_by_role("button").first.click()
     await expect(page.locator(".inspector h2")).to_be_visible()
-    await _inspect(page, look, "instance-step")
+    await inspect(page, look, "instance-step")
     await page.goto(f"/instances/{stopped}?view=diagram")
     await expect(page.locator(".step-node[data-standing=failed]")).to_be_visible()
-    await _inspect(page, look, "instance-incident")
+    await inspect(page, look, "instance-incident")
     await page.locator(".notice .actions button").nth(1).click()
     await expect(page.get_by_role("dialog")).to_be_visible()
-    await _inspect(page, look, "instance-repair")
+    await inspect(page, look, "instance-repair")
     for screen, path in (("instances", "/instances"), ("documents", "/documents/invoice")):
         await page.goto(path)
         await expect(page.get_by_role("grid")).to_be_visible()
-        await _inspect(page, look, screen)
+        await inspect(page, look, screen)
     await page.goto("/health")
     await expect(page.locator(".numbers")).to_be_visible()
-    await _inspect(page, look, "health")
-
-
-async def _inspect(page: Page, look: Look, screen: str) -> None:
-    """Keep a picture of the screen, if asked to; it has no violation, and nothing of it is cut off at the side."""
-    if SCREENSHOTS:
-        await page.wait_for_timeout(150)  # for the picture only
-        await page.screenshot(path=Path(SCREENSHOTS) / f"{screen}-{look.name}.png")
-    if look.checked:
-        assert await violations(page) == [], f"{screen} {look.name}"
-    wide, seen = await page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-    assert wide <= seen, f"{screen} {look.name} is {wide} wide, and {seen} are seen"
+    await inspect(page, look, "health")
 
 
 async def test_the_first_load_is_small_and_the_inbox_soon_there(desktop: Desktop, company: Company) -> None:
@@ -194,8 +155,9 @@ def _keys(language: str) -> dict[str, str]:
     }
 
 
-def test_every_text_is_there_in_both_languages_and_used() -> None:
-    english, german = _keys("en"), _keys("de")
+@pytest.mark.parametrize("of", ["", "uploads."])
+def test_every_text_is_there_in_both_languages_and_used(of: str) -> None:
+    english, german = _keys(f"{of}en"), _keys(f"{of}de")
     assert english.keys() == german.keys()
     holes = {key: re.findall(r"{{\w+}}", text) for key, text in english.items()}
     assert {key: sorted(found) for key, found in holes.items()} == {

@@ -53,6 +53,7 @@ async def test_the_outside_party_sees_what_is_asked_and_hands_it_in(
     await compliance.begin()
     link = await link_of(compliance)
     asked = (await look(door, link)).json()
+    assert (asked["org_name"], asked["language"]) == ("Acme", None)
     assert {one["doc_type"]: one["handed_in_at"] for one in asked["documents"]} == {
         "passport": None,
         "proof_of_address": None,
@@ -74,6 +75,7 @@ async def test_the_outside_party_sees_what_is_asked_and_hands_it_in(
     assert (await compliance.place())[1] == ["identity_verified"]
     found = await look(door, link)
     assert problem(found, 410)["code"] == "REQUEST_ENDED"
+    assert problem(found, 410)["problems"][0]["path"] == ["request", "completed"]
     late = compliance.by(LEAD).requests.upload_link(request["id"], base_url=BASE)
     await refused("REQUEST_ENDED", late)
     assert "everything that was asked for has come" in problem(found, 410)["detail"]

@@ -27,6 +27,7 @@ PATHS = [
     "/inbox",
     "/inbox/7",
     "/documents/invoice/7",
+    "/clients/review/7",
     "/sign-in",
     "/instances/7",
     "/incidents",
@@ -46,6 +47,16 @@ async def test_every_address_shows_the_page_and_lets_nothing_else_in(path):
     assert page.headers["x-frame-options"] == "DENY"
     assert page.headers["x-content-type-options"] == "nosniff"
     assert page.headers["cache-control"] == "no-store"
+    assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=", page.text)
+
+
+async def test_a_browser_that_opens_an_upload_link_gets_a_page_of_its_own():
+    """The page itself is the same for every link; what it may load has nothing of a session."""
+    async with browser() as client:
+        page = await client.get("/uploads/none")
+    assert (page.status_code, page.headers["referrer-policy"]) == (200, "no-referrer")
+    assert "img-src 'self' blob: data:" in page.headers["content-security-policy"]
+    assert (page.headers["cache-control"], page.headers["vary"]) == ("no-store", "accept")
     assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=", page.text)
 
 

@@ -10,6 +10,7 @@ import { startWords } from "./words/words";
 
 import "./styles/tokens.css";
 import "./styles/app.css";
+import "./styles/clients.css";
 
 const client = new QueryClient({
   defaultOptions: {

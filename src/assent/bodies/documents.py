@@ -92,11 +92,14 @@ class AskedDocumentBody(ResponseModel):
     attempt: int = Field(description="Which round of asking this is.")
     message: str | None = Field(description="What was wrong with the last one, and what to do.")
     handed_in_at: datetime | None
+    due_date: date | None = Field(description="The day until which it is wanted.")
 
 
 class AskedUploadsBody(ResponseModel):
     """What an outside party is asked for by its link."""
 
+    org_name: str = Field(description="Who asks.", examples=["Acme Ltd"])
+    language: str | None = Field(description="That of the messages, if the org has set one.", examples=["de"])
     documents: list[AskedDocumentBody]
     expires_at: datetime = Field(description="When the link ends.")
     bytes_max: int = Field(description="The size that a file may have.")
@@ -105,7 +108,8 @@ class AskedUploadsBody(ResponseModel):
     def of_uploads(cls, found: AskedUploads) -> "AskedUploadsBody":
         """Return the body of what is asked for."""
         documents = [AskedDocumentBody.of(one) for one in found.documents]
-        return cls(documents=documents, expires_at=found.expires_at, bytes_max=found.bytes_max)
+        names = set(cls.model_fields) - {"documents"}
+        return cls(documents=documents, **{name: getattr(found, name) for name in names})
 
 
 class HandedInBody(ResponseModel):

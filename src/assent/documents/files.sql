@@ -96,8 +96,9 @@ UPDATE assent.blobs b SET delete_at = f.at, delete_error = f.error
 -- name: find_upload_link
 -- A link with its request, and what that asks for.
 SELECT u.org_id, u.id, u.request_id, u.key, u.made_by, u.expires_at, u.revoked_at, r.partition_id, r.status, r.ended_at,
-       coalesce(h.body, '{}') AS asked
+       coalesce(h.body, '{}') AS asked, o.name AS org_name, o.settings ->> 'language' AS language
   FROM assent.upload_links u
+  JOIN assent.orgs o ON o.org_id = u.org_id
   JOIN assent.outside_requests r ON r.org_id = u.org_id AND r.id = u.request_id
   LEFT JOIN assent.outside_request_history h ON h.org_id = u.org_id AND h.request_id = u.request_id AND h.what = 'asked'
  WHERE u.org_id = $1 AND u.id = $2;
@@ -105,8 +106,9 @@ SELECT u.org_id, u.id, u.request_id, u.key, u.made_by, u.expires_at, u.revoked_a
 -- name: lock_upload_link
 -- The same, and the link is not revoked before the end of the transaction.
 SELECT u.org_id, u.id, u.request_id, u.key, u.made_by, u.expires_at, u.revoked_at, r.partition_id, r.status, r.ended_at,
-       coalesce(h.body, '{}') AS asked
+       coalesce(h.body, '{}') AS asked, o.name AS org_name, o.settings ->> 'language' AS language
   FROM assent.upload_links u
+  JOIN assent.orgs o ON o.org_id = u.org_id
   JOIN assent.outside_requests r ON r.org_id = u.org_id AND r.id = u.request_id
   LEFT JOIN assent.outside_request_history h ON h.org_id = u.org_id AND h.request_id = u.request_id AND h.what = 'asked'
  WHERE u.org_id = $1 AND u.id = $2

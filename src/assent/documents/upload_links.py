@@ -32,6 +32,9 @@ class UploadLink:
     ended_at: datetime | None
     asked: Mapping[str, Any]
     """What the request asks for, as it was asked."""
+    org_name: str
+    language: str | None
+    """In which the org writes to outside parties; None for its first one."""
 
     @property
     def actor(self) -> Actor:
@@ -55,7 +58,7 @@ class UploadLink:
                 "cancelled": "it was withdrawn, or asked again under another link",
             }
             message = f"nothing more can be handed in: {why.get(self.status, 'the request has ended')}"
-            raise Refused(Rejection("REQUEST_ENDED", message))
+            raise Refused(Rejection("REQUEST_ENDED", message, ("request", self.status)))
 
     def asked_for(self, doc_type: str) -> Mapping[str, Any]:
         """Return what is asked of a document; raise `Refused` for one that is not asked for."""

@@ -20,7 +20,9 @@ from assent.http.openapi import root_path
 
 FOLDER: Final = Path(assent.__file__).parent / "web"
 PAGE: Final = "index.html"
-ADDRESSES: Final = ("", "sign-in", "inbox", "documents", "instances", "incidents", "health")
+UPLOAD_PAGE: Final = "uploads.html"
+"""Where an outside party hands in documents: with a script of its own, and without a session."""
+ADDRESSES: Final = ("", "sign-in", "inbox", "documents", "clients", "instances", "incidents", "health")
 """The first part of every address that the page shows."""
 LINKED: Final = {
     "approvals/{item:uuid}": "inbox/{item}",
@@ -34,13 +36,20 @@ BASE: Final = '<base href="/" />'
 """Addresses on the page are relative to it, so that it works under the path where an application mounts the API."""
 
 _HEADERS: Final = {
+    # Pictures of documents are shown from the memory of the browser (`blob:`), where they run nothing.
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; "
         "connect-src 'self'; manifest-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
     ),
     "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_UPLOAD_HEADERS: Final = {
+    **_HEADERS,
+    # The address is the credential.
+    "referrer-policy": "no-referrer",
+    "vary": "accept",
 }
 _FOR_GOOD: Final = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
 _PACKED: Final = (("br", ".br"), ("gzip", ".gz"))
@@ -59,10 +68,10 @@ def is_built() -> bool:
 
 
 @cache
-def _page() -> str:
-    text = (FOLDER / PAGE).read_text(encoding="utf-8")
+def _page(name: str) -> str:
+    text = (FOLDER / name).read_text(encoding="utf-8")
     if BASE not in text:
-        raise RuntimeError(f"expected {BASE} in {FOLDER / PAGE}; build it again with `make web`")
+        raise RuntimeError(f"expected {BASE} in {FOLDER / name}; build it again with `make web`")
     return text
 
 
@@ -103,13 +112,25 @@ def page_for(request: Request) -> Response | None:
     state = request.app.state
     first = request.url.path.removeprefix(root_path(request)).lstrip("/").partition("/")[0]
     is_for_people = getattr(state, "has_pages", False) and first not in state.program_parts
-    asks_for_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
-    return _shown(request, 404) if is_for_people and asks_for_page else None
+    return _shown(request, 404) if is_for_people and wants_page(request) else None
 
 
-def _shown(request: Request, status: int) -> HTMLResponse:
+def wants_page(request: Request) -> bool:
+    """Return whether a browser asks for a page, and the server shows pages."""
+    asks = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    return asks and getattr(request.app.state, "has_pages", False)
+
+
+def upload_page(request: Request) -> HTMLResponse:
+    """Return the page on which an outside party hands in documents."""
+    return _shown(request, 200, UPLOAD_PAGE, _UPLOAD_HEADERS)
+
+
+def _shown(
+    request: Request, status: int, name: str = PAGE, headers: Mapping[str, str] = _HEADERS
+) -> HTMLResponse:
     base = f'<base href="{escape(root_path(request))}/" />'
-    return HTMLResponse(_page().replace(BASE, base), status, headers=_HEADERS)
+    return HTMLResponse(_page(name).replace(BASE, base), status, headers=dict(headers))
 
 
 def _file_reply(request: Request, name: str) -> Response:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from assent.documents.documents import (
@@ -45,12 +45,15 @@ class AskedDocument:
     message: str | None
     """What was wrong with the last one, and what to do."""
     handed_in_at: datetime | None
+    due_date: date | None
 
 
 @dataclass(frozen=True, slots=True)
 class AskedUploads:
     """What a link is for."""
 
+    org_name: str
+    language: str | None
     documents: Sequence[AskedDocument]
     expires_at: datetime
     bytes_max: int
@@ -80,7 +83,7 @@ class OutsideParty:
 
         came = await self.scope.read(query)
         documents = [_asked(one, came.get(one["doc_type"])) for one in link.documents]
-        return AskedUploads(documents, link.expires_at, self.bytes_max)
+        return AskedUploads(link.org_name, link.language, documents, link.expires_at, self.bytes_max)
 
     async def hand_in(self, doc_type: str, file: ReceivedFile) -> tuple[VersionItem, bool]:
         """Add a file to the document that is asked for, and complete its item; return whether it is new.
@@ -139,9 +142,9 @@ async def _same(
 
 
 def _asked(one: Any, came: HandedIn | None) -> AskedDocument:
-    return AskedDocument(
-        one["doc_type"], one.get("attempt", 1), one.get("message"), came.at if came else None
-    )
+    due = date.fromisoformat(one["due_date"]) if "due_date" in one else None
+    came_at = came.at if came else None
+    return AskedDocument(one["doc_type"], one.get("attempt", 1), one.get("message"), came_at, due)
 
 
 async def outside_party_of(core: Core, token: str, place: str | None = None) -> OutsideParty:

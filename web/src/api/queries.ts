@@ -53,7 +53,7 @@ export const inboxQuery = (filter: InboxFilter) =>
       taken(
         api.GET("/api/inbox", {
           params: {
-            query: { kind: "approval", limit: PAGE, sort: "age", ...filter, ...(pageParam ? { cursor: pageParam } : {}) },
+            query: { limit: PAGE, sort: "age", ...filter, ...(pageParam ? { cursor: pageParam } : {}) },
           },
         }),
       ),

@@ -2737,6 +2737,7 @@ export interface components {
         AskedDocumentBody: {
             attempt: number;
             doc_type: string;
+            due_date: string | null;
             handed_in_at: string | null;
             message: string | null;
         };
@@ -2745,6 +2746,8 @@ export interface components {
             documents: components["schemas"]["AskedDocumentBody"][];
             /** Format: date-time */
             expires_at: string;
+            language: string | null;
+            org_name: string;
         };
         AttachmentBody: {
             /** Format: date-time */

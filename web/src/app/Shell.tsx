@@ -1,7 +1,7 @@
 /** What is around every page of a member: the name, the way to the inbox, the menu, and what is said aloud. */
 import { useIsFetching, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useRouter } from "@tanstack/react-router";
-import { Activity, FileText, Inbox, TriangleAlert, Workflow } from "lucide-react";
+import { Activity, FileText, FolderCheck, Inbox, TriangleAlert, Workflow } from "lucide-react";
 import { createContext, useCallback, useContext, useEffect, useState } from "react";
 import { I18nProvider, RouterProvider } from "react-aria-components";
 import { useTranslation } from "react-i18next";
@@ -17,6 +17,7 @@ import { useRenewal } from "./session";
 
 /** The pages besides the inbox, in their order. */
 const OTHERS = [
+  { name: "clients", Icon: FolderCheck },
   { name: "documents", Icon: FileText },
   { name: "instances", Icon: Workflow },
   { name: "incidents", Icon: TriangleAlert },

@@ -10,6 +10,7 @@ import {
 } from "@tanstack/react-router";
 
 import { base } from "../api/client";
+import { STATUSES as REQUIREMENT_STATUSES, type BoardFilter } from "../api/clientQueries";
 import { KINDS, pathQuery, STATUSES, type DocumentFilter, type IncidentFilter, type InstanceFilter } from "../api/operations";
 import { approvalQuery, entityQuery, sessionQuery, type InboxFilter } from "../api/queries";
 import { Choose } from "../screens/Choose";
@@ -79,12 +80,39 @@ const request = createRoute({
   component: RequestPage,
 });
 
+const form = createRoute({
+  getParentRoute: () => inbox,
+  path: "forms/$stepId",
+  component: lazyRouteComponent(() => import("../screens/FormPage"), "FormPage"),
+});
+
 const document = createRoute({
   getParentRoute: () => member,
   path: "documents/$entityType/$entityId",
   loader: ({ context, params }) => void context.client.prefetchQuery(entityQuery(params.entityType, params.entityId)),
   component: lazyRouteComponent(() => import("../screens/DocumentPage"), "DocumentPage"),
 });
+
+function boardFilterFrom(search: Record<string, unknown>): BoardFilter {
+  const status = REQUIREMENT_STATUSES.find((each) => each === search.status);
+  const subject = typeof search.subject === "string" || typeof search.subject === "number" ? String(search.subject) : "";
+  return { ...(status && { status }), ...(subject && { subject }), ...(search.overdue === true && { overdue: true }) };
+}
+
+const clients = createRoute({
+  getParentRoute: () => member,
+  path: "clients",
+  validateSearch: boardFilterFrom,
+  component: lazyRouteComponent(() => import("../screens/ClientsPage"), "ClientsPage"),
+});
+
+const review = createRoute({
+  getParentRoute: () => member,
+  path: "clients/review",
+  component: lazyRouteComponent(() => import("../screens/ReviewPage"), "ReviewPage"),
+});
+
+const reviewed = createRoute({ getParentRoute: () => review, path: "$documentId" });
 
 const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
 
@@ -153,7 +181,17 @@ const operating = [documents, documentsOfType, instances, instance, incidents, h
 
 export function routerWith(client: QueryClient) {
   return createRouter({
-    routeTree: root.addChildren([signIn, member.addChildren([home, inbox.addChildren([choose, request]), document, ...operating])]),
+    routeTree: root.addChildren([
+      signIn,
+      member.addChildren([
+        home,
+        inbox.addChildren([choose, request, form]),
+        document,
+        clients,
+        review.addChildren([reviewed]),
+        ...operating,
+      ]),
+    ]),
     basepath: base || "/",
     context: { client },
     defaultPreload: "intent",

@@ -10,6 +10,20 @@ const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ["minute", MINUTE],
 ];
 
+/** Some systems name a language that is none: `en-US@posix`. */
+function isTag(tag: string): boolean {
+  try {
+    return Intl.DateTimeFormat.supportedLocalesOf(tag).length > 0;
+  } catch {
+    return false;
+  }
+}
+
+/** The reader's own variety of a language, which writes dates as they are used to. */
+export function varietyOf(language: string): string {
+  return navigator.languages.find((tag) => tag.startsWith(language) && isTag(tag)) ?? language;
+}
+
 /** "in 4 hours", "2 days ago". */
 export function relative(time: string, language: string, now: number): string {
   const seconds = (Date.parse(time) - now) / 1000;
@@ -40,6 +54,12 @@ export function exact(time: string, language: string, zone: string): string {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short", timeZone: zone }).format(
     new Date(time),
   );
+}
+
+/** A day as the API writes it: "2026-05-31" is 31 May 2026, in every zone. */
+export function shownDay(day: string, language: string): string {
+  const format = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
+  return format.format(new Date(`${day}T00:00:00Z`));
 }
 
 /** Minor units of a currency: 2060000 of EUR is 20,600.00 €. */
@@ -84,9 +104,7 @@ export function shown(value: unknown, field: Field | undefined, data: Record<str
     case "datetime":
       return exact(String(value), reader.language, reader.zone);
     case "date":
-      return new Intl.DateTimeFormat(reader.language, { dateStyle: "medium", timeZone: "UTC" }).format(
-        new Date(`${String(value)}T00:00:00Z`),
-      );
+      return shownDay(String(value), reader.language);
     case "integer":
       return new Intl.NumberFormat(reader.language).format(Number(value));
     default:

@@ -4,16 +4,7 @@ import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { namesQuery } from "../api/queries";
-import { exact, relative, shortSpan, span, type Reader } from "./format";
-
-/** Some systems name a language that is none: `en-US@posix`. */
-function isTag(tag: string): boolean {
-  try {
-    return Intl.DateTimeFormat.supportedLocalesOf(tag).length > 0;
-  } catch {
-    return false;
-  }
-}
+import { exact, relative, shortSpan, span, varietyOf, type Reader } from "./format";
 
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
@@ -30,8 +21,7 @@ export function useNow(): number {
 export function useReader(): Reader {
   const { t, i18n } = useTranslation();
   return {
-    // The reader's own variety of the language writes dates as they are used to.
-    language: navigator.languages.find((tag) => tag.startsWith(i18n.language) && isTag(tag)) ?? i18n.language,
+    language: varietyOf(i18n.language),
     zone: ZONE,
     yes: t("field.yes"),
     no: t("field.no"),

@@ -10,12 +10,12 @@ function holds(held: readonly string[], wanted: string): boolean {
 }
 
 export interface Needs {
-  scope: string;
+  scope?: string;
   capability?: string;
 }
 
 export function may(session: Session | null | undefined, { scope, capability }: Needs): boolean {
-  if (!session || !holds(session.scopes, scope)) return false;
+  if (!session || (scope !== undefined && !holds(session.scopes, scope))) return false;
   return capability === undefined || holds(session.capabilities, capability);
 }
 
@@ -26,6 +26,7 @@ export function useMay(): (needs: Needs) => boolean {
 
 /** What pages are for; the shell leads to those that the member may read. */
 export const PAGES = {
+  clients: { scope: "documents:read", capability: "documents:read" },
   documents: { scope: "entities:read" },
   instances: { scope: "workflows:read" },
   incidents: { scope: "operations:read", capability: "workflows:retry" },

@@ -31,22 +31,26 @@ export function useInbox() {
   const filter = useSearch({ from: "/member/inbox" });
   const found = useInfiniteQuery(inboxQuery(filter));
   const items = useMemo(() => {
-    const all = found.data?.pages.flatMap((page) => page.items) ?? [];
+    const all = (found.data?.pages.flatMap((page) => page.items) ?? []).filter((item) => item.kind !== "question");
     // A person with two seats of one request decides them one by one, in the one request.
     return [...new Map(all.map((item) => [item.request_id, item])).values()];
   }, [found.data]);
   const navigate = useNavigate();
-  const go = (requestId: string | undefined, replace = false) =>
-    requestId === undefined
-      ? navigate({ to: "/inbox", search: filter, replace })
+  const go = (requestId: string | undefined, replace = false) => {
+    if (requestId === undefined) return navigate({ to: "/inbox", search: filter, replace });
+    const isForm = items.find((item) => item.request_id === requestId)?.kind === "form";
+    return isForm
+      ? navigate({ to: "/inbox/forms/$stepId", params: { stepId: requestId }, search: filter, replace })
       : navigate({ to: "/inbox/$requestId", params: { requestId }, search: filter, replace });
+  };
   return { filter, found, items, go };
 }
 
 export function InboxPage() {
   const { t } = useTranslation();
   const { filter, found, items, go } = useInbox();
-  const { requestId } = useParams({ strict: false });
+  const { requestId: ofRequest, stepId } = useParams({ strict: false });
+  const requestId = ofRequest ?? stepId;
   const step = (by: number) => {
     const place = items.findIndex((item) => item.request_id === requestId);
     const next = items[place === -1 ? 0 : Math.min(items.length - 1, Math.max(0, place + by))];
@@ -211,6 +215,7 @@ function Item({ item }: { item: InboxItem }) {
         <span>{t("item.from", { name: nameOf(item.requested_by) })}</span>
         <span>{plain(item.node_name)}</span>
         {item.on_behalf_of && <span className="tag">{t("item.for", { name: nameOf(item.on_behalf_of) })}</span>}
+        {item.kind === "form" && <span className="tag">{t("item.form")}</span>}
         {item.claimed_by && <span className="tag">{t("item.claimed", { name: nameOf(item.claimed_by) })}</span>}
         {item.questions > 0 && <span className="tag">{t("item.questions", { count: item.questions })}</span>}
       </span>

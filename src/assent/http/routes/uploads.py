@@ -15,6 +15,7 @@ from assent.http.links import TokenPath, admit_link, counting_bad_links, place_o
 from assent.http.replies import reply_with
 from assent.http.request_bodies import closing_refused, file_of, file_parts
 from assent.http.routing import FILE_CONTENT, Admission, Router
+from assent.http.web import upload_page, wants_page
 from assent.runtime.file_commands import receive_file
 from assent.runtime.upload_commands import OutsideParty, outside_party_of
 
@@ -26,6 +27,8 @@ FileName = Annotated[str | None, Query(max_length=1_000, examples=["passport.pdf
 
 async def _admit(request: Request) -> None:
     """Check the link, before a byte of the body is read. Bad links and files are counted by address and by link."""
+    if wants_page(request):
+        return  # it holds nothing of the request: its script asks for that under the same link
     with closing_refused():
         await admit_link(request)
         services = services_of(request)
@@ -53,7 +56,12 @@ _CREATED: Final[dict[int | str, dict[str, Any]]] = {
     summary="See what documents are asked for",
 )
 async def show_asked_uploads(request: Request, token: TokenPath) -> Response:
-    """For the holder of the link: each document, what was wrong with the last one, and whether it has come."""
+    """For the holder of the link: each document, what was wrong with the last one, and whether it has come.
+
+    A browser that asks for HTML gets the page that shows it.
+    """
+    if wants_page(request):
+        return upload_page(request)
     party: OutsideParty = request.state.party
     return reply_with(AskedUploadsBody.of_uploads(await party.look())).response()
 
