@@ -52,7 +52,7 @@ PDF: Final = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</T
 
 
 @dataclass(frozen=True)
-class Intake:
+class ClientIntake:
     """What happens behind the screens of the compliance team."""
 
     company: Company
@@ -113,7 +113,7 @@ class Intake:
         return {one.doc_type: one.status for one in page.items}
 
 
-async def take_clients_in(company: Company) -> Intake:
+async def take_clients_in(company: Company) -> ClientIntake:
     """Publish the flow, and hire the team, in both orgs."""
     async with company.database.transaction(None) as connection:
         for org in (ORG, OTHER_ORG):
@@ -125,4 +125,4 @@ async def take_clients_in(company: Company) -> Intake:
             )
         await connection.execute("UPDATE assent.orgs SET name = 'Acme Ltd' WHERE org_id = $1", ORG)
     await publish(company.database, yaml.safe_load(templates()["kyc_onboarding"].files["flow.yaml"]), ORG)
-    return Intake(company)
+    return ClientIntake(company)

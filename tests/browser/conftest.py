@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.browser.chromium import chromium
-from tests.browser.clients import Intake, take_clients_in
+from tests.browser.clients import ClientIntake, take_clients_in
 from tests.browser.company import Company, serving_company
 from tests.browser.seat import Desktop
 
@@ -28,7 +28,7 @@ async def company(
 
 
 @pytest.fixture
-async def intake(company: Company) -> Intake:
+async def intake(company: Company) -> ClientIntake:
     return await take_clients_in(company)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.clients import PNG, Intake
+from tests.browser.clients import PNG, ClientIntake
 from tests.browser.company import Company
 from tests.browser.looks import LONG, LOOKS, Look, inspect
 from tests.browser.seat import Desktop
@@ -23,7 +23,7 @@ NARROW: Final = Look(
 
 @pytest.mark.parametrize("look", [*LOOKS, NARROW], ids=lambda look: look.name)
 async def test_the_upload_page_is_accessible_and_fits(
-    desktop: Desktop, company: Company, intake: Intake, look: Look
+    desktop: Desktop, company: Company, intake: ClientIntake, look: Look
 ) -> None:
     async with company.database.transaction(None) as connection:
         await connection.execute("UPDATE assent.orgs SET name = $1 WHERE org_id = $2", LONG, ORG)
@@ -49,7 +49,7 @@ async def test_the_upload_page_is_accessible_and_fits(
 
 @pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
 async def test_the_board_the_review_and_a_form_are_accessible_and_fit(
-    desktop: Desktop, company: Company, intake: Intake, look: Look
+    desktop: Desktop, company: Company, intake: ClientIntake, look: Look
 ) -> None:
     view = await intake.begin()
     await intake.hand_in(view.id, "passport", "proof_of_address", name=f"{LONG}.png")

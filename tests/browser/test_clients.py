@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.clients import PDF, Intake
+from tests.browser.clients import PDF, ClientIntake
 from tests.browser.company import Company
 from tests.browser.seat import Desktop
 from tests.browser.test_safety import HOSTILE
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 
 async def test_a_client_uploads_a_reviewer_rejects_the_client_uploads_again_and_the_workflow_goes_on(
-    desktop: Desktop, intake: Intake
+    desktop: Desktop, intake: ClientIntake
 ) -> None:
     view = await intake.begin()
     phone = await open_link(desktop, await intake.link(view.id))
@@ -62,7 +62,7 @@ async def test_a_client_uploads_a_reviewer_rejects_the_client_uploads_again_and_
 
 
 async def test_what_expired_is_asked_for_again_together_and_waived_with_a_reason(
-    desktop: Desktop, company: Company, intake: Intake
+    desktop: Desktop, company: Company, intake: ClientIntake
 ) -> None:
     requirements = intake.by("lead").requirements
     for doc_type in ("passport", "proof_of_address", "tax_form"):
@@ -90,7 +90,7 @@ async def test_what_expired_is_asked_for_again_together_and_waived_with_a_reason
     }
 
 
-async def test_texts_and_files_of_clients_run_nothing(desktop: Desktop, intake: Intake) -> None:
+async def test_texts_and_files_of_clients_run_nothing(desktop: Desktop, intake: ClientIntake) -> None:
     view = await intake.begin(HOSTILE)
     svg = b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.broken=1'><script>window.broken=1</script></svg>"
     await intake.hand_in(view.id, "passport", "proof_of_address", content=svg, name=HOSTILE)
@@ -108,7 +108,7 @@ async def test_texts_and_files_of_clients_run_nothing(desktop: Desktop, intake: 
 
 
 async def test_documents_of_another_org_are_not_found_and_those_without_the_right_see_no_board(
-    desktop: Desktop, intake: Intake
+    desktop: Desktop, intake: ClientIntake
 ) -> None:
     view = await intake.begin()
     await intake.hand_in(view.id, "passport", "proof_of_address")

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from assent.store.clock import MovedClock
-from tests.browser.clients import PDF, PNG, Intake
+from tests.browser.clients import PDF, PNG, ClientIntake
 from tests.browser.company import Company
 from tests.browser.seat import PHONE, Desktop
 from tests.browser.test_safety import HOSTILE
@@ -34,7 +34,7 @@ async def choose(page: Page, document: str, content: bytes = PNG, name: str = "s
 
 
 async def test_a_client_hands_in_what_is_asked_and_sees_what_is_missing(
-    desktop: Desktop, intake: Intake
+    desktop: Desktop, intake: ClientIntake
 ) -> None:
     view = await intake.begin()
     page = await open_link(desktop, await intake.link(view.id))
@@ -54,7 +54,9 @@ async def test_a_client_hands_in_what_is_asked_and_sees_what_is_missing(
     assert await page.evaluate("localStorage.length + sessionStorage.length") == 0
 
 
-async def test_a_file_whose_connection_breaks_off_is_sent_again(desktop: Desktop, intake: Intake) -> None:
+async def test_a_file_whose_connection_breaks_off_is_sent_again(
+    desktop: Desktop, intake: ClientIntake
+) -> None:
     view = await intake.begin()
     page = await open_link(desktop, await intake.link(view.id))
     desktop.expected = ("ERR_", "410")
@@ -83,7 +85,7 @@ async def test_a_file_whose_connection_breaks_off_is_sent_again(desktop: Desktop
 
 
 async def test_a_link_that_is_cut_off_expired_or_revoked_says_so(
-    desktop: Desktop, company: Company, intake: Intake
+    desktop: Desktop, company: Company, intake: ClientIntake
 ) -> None:
     view = await intake.begin()
     link, other = await intake.link(view.id, days=1), await intake.link(view.id)
@@ -107,7 +109,7 @@ async def test_a_link_that_is_cut_off_expired_or_revoked_says_so(
 
 
 async def test_hostile_names_are_texts_and_nothing_else_is_loaded(
-    desktop: Desktop, company: Company, intake: Intake
+    desktop: Desktop, company: Company, intake: ClientIntake
 ) -> None:
     async with company.database.transaction(None) as connection:
         await connection.execute("UPDATE assent.orgs SET name = $1 WHERE org_id = $2", HOSTILE, ORG)
