@@ -28,6 +28,12 @@ SPELLED_OUT = {
     "session.app.capability_to_submit(type)": {"tasks:submit"},
     "tx.services.app.capability_to_submit(type)": {"tasks:submit"},
     "needed": {"tasks:submit"},  # of the task of a schedule
+    "_NEEDED[way.name]": {
+        "workflows:retry",
+        "workflows:repair",
+        "workflows:cancel",
+    },  # of ways out of an incident
+    "one": {"definitions:read", "definitions:edit", "definitions:publish"},  # for conditions on the path
     "spec.capability": {
         *("documents:read", "documents:write", "documents:review"),
         *("requirements:manage", "requirements:waive", "results:push"),

@@ -11,6 +11,8 @@ from typing import Final
 
 from playwright.async_api import Browser, async_playwright
 
+from assent.store.embedded.file_lock import FileLock
+
 HERE: Final = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "web"))
 import build  # noqa: E402
@@ -21,11 +23,16 @@ AXE: Final = HERE / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def program() -> str:
-    """Return the path of a Chromium; where the system has none, unpack that of the package, once."""
-    build.install(HERE)
-    for name in INSTALLED:
-        if (found := shutil.which(name)) is not None:
-            return found
+    """Return the path of a Chromium; where the system has none, unpack that of the package, once for all workers."""
+    with FileLock.exclusive(HERE / "package.json"):
+        build.install(HERE)
+        for name in INSTALLED:
+            if (found := shutil.which(name)) is not None:
+                return found
+        return _unpack()
+
+
+def _unpack() -> str:
     UNPACKED.mkdir(exist_ok=True)
     script = "import('@sparticuz/chromium').then(async (m) => console.log(await m.default.executablePath()))"
     said = subprocess.run(

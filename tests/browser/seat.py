@@ -66,6 +66,8 @@ async def violations(page: Page) -> list[str]:
     """Return what axe finds wrong with a page."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE.read_text(encoding="utf-8"))
+    # A colour that is on its way to another has no contrast of its own.
+    await page.evaluate("Promise.allSettled(document.getAnimations().map((one) => one.finished))")
     found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{each['id']}: {node['html'][:160]} {node['failureSummary'][:300]}"

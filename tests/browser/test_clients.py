@@ -97,7 +97,7 @@ async def test_texts_and_files_of_clients_run_nothing(desktop: Desktop, intake: 
     await intake.reject("proof_of_address", "UNREADABLE", HOSTILE)
     vera = await desktop.open("vera", "/clients")
     await expect(vera.get_by_role("heading", name=HOSTILE)).to_be_visible()
-    await vera.get_by_role("link", name="Review", exact=True).click()
+    await vera.get_by_role("region", name=HOSTILE).get_by_role("link", name="Review").click()
     await expect(vera.get_by_text("Files of this type are not shown here.")).to_be_visible()
     async with vera.expect_download() as downloading:
         await vera.get_by_role("link", name=re.compile("^Download")).click()

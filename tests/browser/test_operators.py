@@ -225,7 +225,7 @@ async def test_documents_and_instances_are_found_by_filters_in_the_address(
     await page.goto("/documents/invoice?where=nonsense")
     await expect(page.get_by_role("alert")).to_contain_text("Code")
     await page.goto("/instances?status=running&workflow=invoice")
-    await page.get_by_role("grid").get_by_role("link").click()
+    await page.get_by_role("grid").locator(f"a[href$='{view.id}']").click()
     await expect(page.get_by_text("Finley Fischer")).to_be_visible()
     await page.get_by_role("link", name="Open the document").click()
     await page.get_by_role("link", name="See its workflow").click()
@@ -268,6 +268,13 @@ async def drawn(page: Page) -> Any:
     return await page.evaluate(OVERLAPS)
 
 
+def renewed(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a template with a version of its contract that the company has not published."""
+    if "contract" in part:
+        return part | {"version": 7}
+    return part | {"base": part["base"] | {"envelope_version": 7}} if "patch" in part else part
+
+
 async def test_the_diagram_of_each_template_has_no_overlap(desktop: Desktop, company: Company) -> None:
     page = await desktop.open("olga", "/instances")
     for name, template in templates().items():
@@ -277,7 +284,7 @@ async def test_the_diagram_of_each_template_has_no_overlap(desktop: Desktop, com
             if file.endswith(".yaml")
             for source in read_sources(text, file)
         ]
-        parts = sorted((source.data for source in sources), key=lambda part: "contract" not in part)
+        parts = sorted((renewed(source.data) for source in sources), key=lambda part: "contract" not in part)
         published = [
             await publish(company.database, part, ORG)
             for part in parts

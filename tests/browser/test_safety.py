@@ -135,7 +135,7 @@ async def test_texts_of_authors_and_errors_are_texts_on_the_screens_of_operators
     await expect(page.get_by_role("tabpanel")).to_contain_text(HOSTILE)
     await page.get_by_role("tab", name="Variables").click()
     await expect(page.get_by_role("tabpanel")).to_contain_text("<script>window.broken=1</script>")
-    await page.locator(".timeline").get_by_role("button").first.click()
+    await page.locator(".timeline").get_by_role("button").filter(has_text=HOSTILE).first.click()
     await expect(page.get_by_role("region", name="Step")).to_contain_text(HOSTILE)
     for path in ("/incidents?kind=instance", "/incidents?kind=effect"):
         await page.goto(path)

@@ -11,7 +11,9 @@ from tests.http.route_table import OPERATIONS, SOMETHING, TAKING_BODIES, WRITES,
 
 SIGNED_IN = [operation for operation in OPERATIONS if operation.is_signed_in]
 BY_LINK = {"download_by_link", "show_asked_uploads", "hand_in_document"}
-NOT_SIGNED_IN = {"healthz", "readyz", "push_result_by_callback"} | BY_LINK
+BEGINNING = {"show_sign_in", "create_session"}
+"""What begins a session: the body is read of a page of this server alone."""
+NOT_SIGNED_IN = {"healthz", "readyz", "push_result_by_callback"} | BY_LINK | BEGINNING
 
 
 async def answer_without_body(
@@ -60,6 +62,13 @@ async def test_no_body_is_read_of_a_caller_who_is_not_signed_in(door, operation)
     assert (await answer_without_body(door, operation, with_body()))[0] == 401
     bad = with_body(Authorization="Bearer ak_" + "x" * 43)
     assert (await answer_without_body(door, operation, bad))[0] == 401
+
+
+async def test_no_body_is_read_of_a_session_that_another_page_begins(door):
+    (operation,) = [each for each in WRITES if each.id == "create_session"]
+    elsewhere = with_body(Origin="https://elsewhere.example", **{"Assent-Client": "web"})
+    for headers in (with_body(), elsewhere):
+        assert (await answer_without_body(door, operation, headers))[0] == 403
 
 
 async def test_no_body_is_read_of_a_callback_whose_token_is_none(door):
@@ -127,7 +136,8 @@ async def hostile_client(furnished, clock):
 @pytest.mark.parametrize("operation", TAKING_BODIES, ids=str)
 async def test_a_hostile_body_is_a_problem_of_the_sender(hostile_client, operation):
     url = operation.url(token=token_of(UUID(SOMETHING)))
-    headers = {"Content-Type": "application/json", "If-Match": "*"}
+    page = {"Assent-Client": "web", "Origin": "http://assent"}
+    headers = {"Content-Type": "application/json", "If-Match": "*", **page}
     for name, (body, statuses) in HOSTILE.items():
         answer = await hostile_client.request(operation.method, url, content=body, headers=headers)
         assert answer.status_code in statuses, (name, answer.text)

@@ -185,6 +185,7 @@ async def test_an_emitting_rule_puts_its_event_into_the_outbox(kernel: Kernel, d
     assert event["payload_json"] == {
         "cause": str(evidence["id"]),
         "rule": "limit",
+        "people": ["ann"],
         "key": "expense:large:Taxi",
         "data": {"total": 6000},
     }

@@ -272,7 +272,7 @@ LOCKS = {
 
 def locked_versions(name: str) -> dict[str, Version]:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
-    lines = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([^\s;\\]+)", text, re.MULTILINE)
+    lines = re.findall(r"^([\w.-]+)(?:\[[\w, -]+\])?==([^\s;\\]+)", text, re.MULTILINE)
     return {canonicalize_name(package): Version(version) for package, version in lines}
 
 

@@ -88,7 +88,7 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     done = Retried()
     await done.note_all("effect", session.commands.dead_letters.retry_all("effect"))
     await done.note_all("result", session.commands.dead_letters.retry_all("result"))
-    await done.note_all("task", session.commands.tasks.retry_all())
+    await done.note_all("task", session.commands.dead_letters.retry_all("task"))
     tried: set[UUID] = set()
     with done.noting("all events"), Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):

@@ -68,13 +68,14 @@ export function ReviewPage() {
   });
   return (
     <div className="inbox review" data-chosen={documentId !== undefined}>
+      <h1 className="hidden">{t("review.title")}</h1>
       <section className="list" aria-label={t("review.list")}>
         <header className="list-head">
           <Link to="/clients" className="link">
             <ArrowLeft aria-hidden size={14} />
             {t("clients.title")}
           </Link>
-          <h1>{t("review.title")}</h1>
+          <h2>{t("review.title")}</h2>
         </header>
         {found.isPending && <Loading />}
         {found.error && items.length === 0 && <Failed error={found.error} retry={() => void found.refetch()} />}
