@@ -62,7 +62,7 @@ function casesOf(items: Requirement[]): Case[] {
 const isSatisfied = (one: Requirement) =>
   DONE.includes(one.status) || (one.required_state === "received" && ["received", "in_qa"].includes(one.status));
 
-/** What nobody is asked for now, although it is needed, and another round is left. */
+/** What is needed, not requested yet, and may be requested once more. */
 const isToBeAsked = (one: Requirement) =>
   ["missing", "rejected", "expired"].includes(one.status) && one.attempt_count < one.max_attempts;
 

@@ -84,7 +84,7 @@ export function UploadPage() {
   );
 }
 
-/** What went wrong, in words for those who do not know what a code is; the code is for those whom they ask. */
+/** What went wrong, in plain words; the code is for support. */
 function Problem({ code, isPage = false }: { code: string; isPage?: boolean }) {
   const known = KNOWN.includes(code) ? code : "other";
   const Title = isPage ? "h1" : "h3";

@@ -148,7 +148,7 @@ export const en = {
   "clients.sendTitle": "Ask {{subject}} for documents",
   "clients.mail": "E-mail address (optional)",
   "clients.mailHint": "The client gets a message with a link by which the documents are handed in.",
-  "clients.sent": "The documents were asked for. Nobody has been written to.",
+  "clients.sent": "The documents were requested. No message was sent.",
   "clients.sentTo": "The documents were asked for. A message goes to {{mail}}.",
   "clients.makeLink": "Make a link",
   "clients.link": "Link for the client",
